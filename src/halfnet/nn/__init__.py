@@ -1,0 +1,1 @@
+"""The layers. Their public names stand in `halfnet` itself."""

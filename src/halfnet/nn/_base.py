@@ -1,0 +1,184 @@
+"""What every half layer is: parameters over frozen draws, and the dense layer it stands in for."""
+
+import copy
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from halfnet import _checks, _products
+from halfnet._draws import KINDS
+from halfnet._geometry import Geometry
+from halfnet._init import Init, resolve
+from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
+from halfnet.nn._frozen import FrozenDraws
+
+NOISES = ("learned", "fixed", "none")
+
+
+class HalfLayer(FrozenDraws):
+    """Base class of the half layers, for `isinstance`; build one of its subclasses.
+
+    Each unit's weight vector is r_h = B z_h + sigma * eps_h with frozen z_h and eps_h, and its
+    output u_h (r_h . x) + u0_h. B, sigma, u and u0 are Parameters, or None where a configuration
+    lacks them.
+    """
+
+    B: Parameter | None
+    sigma: Parameter | None
+    u: Parameter | None
+    u0: Parameter | None
+
+    def __init__(
+        self,
+        units: int,
+        fan_in: int,
+        rank: int,
+        *,
+        noise: str = "learned",
+        affine: bool = True,
+        binary: bool = False,
+        draw: str = "normal",
+        init: str | Init = "default",
+        seed: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        rank = _checks.integer("rank", rank, 0, fan_in, f"the fan-in is {fan_in}")
+        noise = _checks.choice("noise", noise, NOISES)
+        if noise == "none" and rank == 0:
+            raise HalfnetValueError("rank: expected at least 1 with noise='none', got 0")
+        dtype = _checks.floating_dtype("dtype", dtype)
+        initial = resolve(init, fan_in, rank)
+        super().__init__(
+            units,
+            fan_in,
+            rank,
+            has_eps=noise != "none",
+            kind=_checks.choice("draw", draw, KINDS),
+            seed=_checks.seed_or_new("seed", seed),
+            device=device,
+            dtype=dtype,
+        )
+        self.noise, self.affine, self.binary, self.init = noise, bool(affine), bool(binary), init
+        self._initial = initial
+
+        def parameter(present: bool, *shape: int) -> Parameter | None:
+            return Parameter(torch.empty(shape, device=device, dtype=dtype)) if present else None
+
+        self.register_parameter("B", parameter(rank > 0, fan_in, rank))
+        self.register_parameter("sigma", parameter(noise == "learned", fan_in))
+        self.register_parameter("u", parameter(self.affine, units))
+        self.register_parameter("u0", parameter(self.affine, units))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set B, sigma, u and u0 to their initial values. The draws stay: see `resample_`."""
+        initial = self._initial
+        with torch.no_grad():
+            if self.B is not None:
+                self.B.normal_(std=initial.B)
+            for parameter, value in (
+                (self.sigma, initial.sigma),
+                (self.u, initial.u),
+                (self.u0, initial.u0),
+            ):
+                if parameter is not None:
+                    parameter.fill_(value)
+
+    # -- the layer that it stands in for ---------------------------------------------------------
+
+    @property
+    def _weight_shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def config(self) -> dict[str, Any]:
+        """Return the arguments that build a layer like this one, with these draws."""
+        raise NotImplementedError
+
+    def to_dense(self) -> nn.Module:
+        """Return the ordinary torch layer that computes the same; it shares nothing with this."""
+        raise NotImplementedError
+
+    def _directions(self) -> Tensor:
+        r = _products.directions(self.B, self.sigma, self.z, self.eps)
+        return _products.signs(r) if self.binary else r
+
+    @property
+    def weight(self) -> Tensor:
+        """The dense weight u_h r_h, in the layout of the torch layer, computed at each reading.
+
+        Gradients flow through it to what is learned. Writing into it changes nothing.
+        """
+        r = self._directions()
+        scaled = r if self.u is None else r * self.u.unsqueeze(-1)
+        return scaled.view(self._weight_shape)
+
+    @property
+    def bias(self) -> Parameter | None:
+        """The shift u0, under the name that torch's layers give it."""
+        return self.u0
+
+    @property
+    def geometry(self) -> Geometry:
+        """The learned distribution of the r_h: see `Geometry`."""
+        sigma = self.sigma
+        if sigma is None and self.noise == "fixed":
+            return Geometry(self.B, self._frozen.new_ones(self.fan_in), binary=self.binary)
+        return Geometry(self.B, sigma, binary=self.binary)
+
+    def _checked(self, x: Tensor, channel_dim: int, channels: int) -> Tensor:
+        """Return `x`, or say how it doesn't fit this layer."""
+        if x.dim() < -channel_dim or x.shape[channel_dim] != channels:
+            raise HalfnetValueError(
+                f"input: expected size {channels} in dimension {channel_dim}, "
+                f"got shape {tuple(x.shape)}"
+            )
+        dtype = self._frozen.dtype
+        if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+            raise HalfnetTypeError(f"input: expected {dtype} as the layer's, got {x.dtype}")
+        return x
+
+    def _into_dense(self, dense: nn.Module) -> None:
+        """Give a dense layer that was made on the meta device this layer's numbers."""
+        dense.weight = Parameter(self.weight.detach().clone())
+        if self.u0 is not None:
+            dense.bias = Parameter(self.u0.detach().clone())
+        dense.train(self.training)
+
+    # -- more units ------------------------------------------------------------------------------
+
+    def _widened(self, name: str, units: int) -> Self:
+        units = _checks.integer(name, units, self.units, why=f"the layer has {self.units}")
+        if self.draw != "normal":
+            raise HalfnetValueError(
+                f"draw: expected 'normal' in a layer to widen, got {self.draw!r}, whose units "
+                "change with their number"
+            )
+        wide = type(self)(**{**self.config(), name: units}, device=self._frozen.device)
+        with torch.no_grad():
+            for key, ours in self.named_parameters(recurse=False):
+                theirs = getattr(wide, key)
+                if key in ("u", "u0"):
+                    theirs.fill_(ours.mean())
+                theirs[: len(ours)] = ours
+                theirs.requires_grad_(ours.requires_grad)
+        return wide.train(self.training)
+
+    def _common_config(self) -> dict[str, Any]:
+        return {
+            "rank": self.rank,
+            "noise": self.noise,
+            "affine": self.affine,
+            "binary": self.binary,
+            "draw": self.draw,
+            "init": copy.copy(self.init),
+            "seed": self.seed,
+            "dtype": self._frozen.dtype,
+        }
+
+    def _common_repr(self) -> str:
+        shown = {"noise": "learned", "affine": True, "binary": False, "draw": "normal"}
+        changed = [f"{k}={v!r}" for k, d in shown.items() if (v := getattr(self, k)) != d]
+        return ", ".join([f"rank={self.rank}", *changed, f"seed={self.seed}"])

@@ -1,0 +1,228 @@
+"""A module with frozen draws: how z and eps are made, moved, saved, copied and checked."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from halfnet import _draws
+from halfnet.exceptions import HalfnetError, HalfnetValueError
+
+_KINDS = list(_draws.KINDS)
+_RECORD = ("format version", "kind of draw", "seed", "checksum")
+
+
+class _Drawn(NamedTuple):
+    """A canonical draw: float32, on the CPU, the same bits on every machine."""
+
+    z: Tensor | None
+    eps: Tensor | None
+    checksum: int
+
+
+class FrozenDraws(nn.Module):
+    """The buffers z (units, rank) and eps (units, fan_in), which a seed regenerates.
+
+    They are never saved. In their place the state dict holds one small tensor: the format version,
+    the kind of draw, the seed, and the checksum of the canonical float32 draw. Loading it makes
+    that seed's draws and verifies them. On the meta device nothing is drawn until `to_empty` or a
+    load with `assign=True` gives the layer a real one.
+    """
+
+    z: Tensor | None
+    eps: Tensor | None
+
+    def __init__(
+        self,
+        units: int,
+        fan_in: int,
+        rank: int,
+        *,
+        has_eps: bool,
+        kind: str,
+        seed: int,
+        device: torch.device | str | None,
+        dtype: torch.dtype,
+    ) -> None:
+        super().__init__()
+        self.units, self.fan_in, self.rank = units, fan_in, rank
+        self.draw, self.seed = kind, seed
+        self._checksum: int | None = None
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
+        z = torch.empty(units, rank, **options) if rank else None
+        eps = torch.empty(units, fan_in, **options) if has_eps else None
+        self.register_buffer("z", z, persistent=False)
+        self.register_buffer("eps", eps, persistent=False)
+        self._place(self._frozen.device, dtype, redraw=True)
+
+    # -- making ----------------------------------------------------------------------------------
+
+    @property
+    def _frozen(self) -> Tensor:
+        """One of the two buffers: the layer has at least one, on its device and of its dtype."""
+        frozen = self.eps if self.z is None else self.z
+        assert frozen is not None
+        return frozen
+
+    def _make(self, seed: int, kind: str) -> _Drawn:
+        z = _draws.KINDS[kind](seed, _draws.Z, self.units, self.rank) if self.rank else None
+        eps = (
+            _draws.normal(seed, _draws.EPS, self.units, self.fan_in)
+            if self.eps is not None
+            else None
+        )
+        return _Drawn(
+            None if z is None else torch.from_numpy(z),
+            None if eps is None else torch.from_numpy(eps),
+            _draws.checksum(z, eps),
+        )
+
+    def _place(self, device: torch.device, dtype: torch.dtype, *, redraw: bool = False) -> None:
+        """Put the canonical draw, cast once, on `device`."""
+        now = self._frozen
+        # float32 and float64 hold the canonical draw exactly; from any other dtype a cast to a
+        # second one would round twice, or not give back what the first had lost.
+        exact = now.dtype in (dtype, torch.float32, torch.float64) and not now.is_meta
+        if device.type != "meta" and (redraw or not exact):
+            self._install(self._make(self.seed, self.draw), device, dtype)
+        elif (now.device, now.dtype) != (device, dtype):
+            for name in ("z", "eps"):
+                buffer = self._buffers[name]
+                self._buffers[name] = None if buffer is None else buffer.to(device, dtype)
+
+    def _install(self, drawn: _Drawn, device: torch.device, dtype: torch.dtype) -> None:
+        self._checksum = drawn.checksum
+        for name, canonical in (("z", drawn.z), ("eps", drawn.eps)):
+            self._buffers[name] = None if canonical is None else canonical.to(device, dtype)
+
+    def redraw(self, seed: int) -> None:
+        """Replace z and eps by another seed's. What was learned stays."""
+        self.seed = seed
+        self._place(self._frozen.device, self._frozen.dtype, redraw=True)
+
+    # -- moving and copying ----------------------------------------------------------------------
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # `fn` may leave memory uninitialised (to_empty) or round (to a dtype), so the draws don't
+        # go through it: an empty tensor like them shows where they are to be.
+        draws = {name: self._buffers[name] for name in ("z", "eps")}
+        target = fn(self._frozen.new_empty(0))
+        self._buffers.update(dict.fromkeys(draws))
+        try:
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        finally:
+            self._buffers.update(draws)
+        self._place(target.device, target.dtype)
+        if target.is_shared() and not target.is_cuda:
+            for buffer in draws.values():
+                if buffer is not None:
+                    buffer.share_memory_()
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # The default goes through __getstate__, which would draw everything again.
+        new = self.__class__.__new__(self.__class__)
+        memo[id(self)] = new
+        new.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state["_buffers"] = {
+            name: buffer.new_empty(0) if name in ("z", "eps") and buffer is not None else buffer
+            for name, buffer in self._buffers.items()
+        }
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._place(self._frozen.device, self._frozen.dtype, redraw=True)
+
+    # -- the state dict --------------------------------------------------------------------------
+
+    def get_extra_state(self) -> Tensor:
+        """Return what regenerates and verifies the draws: 32 bytes."""
+        if self._checksum is None:  # on the meta device nothing was drawn
+            return torch.empty(len(_RECORD), dtype=torch.int64, device="meta")
+        signed = self.seed - 2**64 if self.seed >= 2**63 else self.seed
+        record = [_draws.FORMAT_VERSION, _KINDS.index(self.draw), signed, self._checksum]
+        return torch.tensor(record, dtype=torch.int64, device="cpu")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Make and verify the draws that a record names; one that fails changes nothing."""
+        seed, kind, checksum = self._read(state)
+        same = (seed, kind) == (self.seed, self.draw) and self._checksum is not None
+        drawn = None if same else self._make(seed, kind)
+        found = self._checksum if drawn is None else drawn.checksum
+        if found != checksum:
+            raise HalfnetValueError(
+                f"checksum of the draws: expected {found:#x} for seed {seed} with {self.units} "
+                f"units, rank {self.rank} and fan-in {self.fan_in}, got {checksum:#x}: the state "
+                "is damaged or comes from a layer of another shape or noise"
+            )
+        if drawn is not None:
+            self.seed, self.draw = seed, kind
+            self._install(drawn, self._frozen.device, self._frozen.dtype)
+
+    @staticmethod
+    def _read(state: Any) -> tuple[int, str, int]:
+        wanted = f"an int64 tensor of {len(_RECORD)} numbers ({', '.join(_RECORD)})"
+        if not isinstance(state, Tensor):
+            raise HalfnetValueError(f"record of the draws: expected {wanted}, got {state!r}")
+        if state.dtype != torch.int64 or state.shape != (len(_RECORD),) or state.is_meta:
+            raise HalfnetValueError(
+                f"record of the draws: expected {wanted}, got {state.dtype} of shape "
+                f"{tuple(state.shape)} on {state.device}"
+            )
+        version, kind, seed, checksum = state.tolist()
+        if version != _draws.FORMAT_VERSION:
+            raise HalfnetValueError(
+                f"format version of the draws: expected {_draws.FORMAT_VERSION}, got {version}: "
+                "the state was damaged or saved by another version of halfnet"
+            )
+        if not 0 <= kind < len(_KINDS):
+            raise HalfnetValueError(
+                f"kind of draw: expected a number below {len(_KINDS)}, got {kind}"
+            )
+        return seed % 2**64, _KINDS[kind], checksum
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        problems = self._misfits(state_dict, prefix)
+        key = prefix + "_extra_state"
+        if not problems and key in state_dict:
+            try:
+                self.set_extra_state(state_dict[key])
+            except HalfnetError as error:
+                problems.append(f"{key}: {error}")
+        if problems:  # torch would go on and load the parameters that fit
+            error_msgs.extend(problems)
+            return
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        home = next(self.parameters(recurse=False), None)
+        if home is None and key in state_dict and local_metadata.get("assign_to_params_buffers"):
+            self._place(state_dict[key].device, self._frozen.dtype)
+        elif home is not None:  # assign=True may have brought another device or dtype
+            self._place(home.device, home.dtype)
+
+    def _misfits(self, state_dict: dict[str, Any], prefix: str) -> list[str]:
+        """Say which parameters have another shape than the layer's."""
+        return [
+            f"size mismatch for {prefix}{name}: expected {tuple(ours.shape)}, "
+            f"got {tuple(theirs.shape)}"
+            for name, ours in self.named_parameters(recurse=False)
+            if isinstance(theirs := state_dict.get(prefix + name), Tensor)
+            and theirs.shape != ours.shape
+        ]

@@ -1,0 +1,122 @@
+"""The fully connected half layer."""
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from halfnet import _checks, _products
+from halfnet._init import Init
+from halfnet.nn._base import HalfLayer
+
+
+class HalfLinear(HalfLayer):
+    """A linear layer that learns the distribution its weights are drawn from.
+
+    Stands where `torch.nn.Linear(in_features, out_features)` stood. Unit h computes
+    u_h (r_h . x) + u0_h with r_h = B z_h + sigma * eps_h; z_h and eps_h are drawn once from N(0, 1)
+    and frozen. Learned are B (in_features x rank), sigma (in_features), u and u0 (out_features).
+
+    Args:
+        in_features: Size of each input, d.
+        out_features: Number of units, m.
+        rank: Columns of B, from 0 (no B) to in_features.
+        noise: "learned" (sigma is learned), "fixed" (sigma is 1) or "none" (r_h = B z_h).
+        affine: Whether each unit learns a scale u and a shift u0.
+        binary: Whether the weights are sign(r_h), -1 or +1, trained straight through the sign.
+        draw: "normal", or "orthogonal" for a z with orthogonal columns.
+        init: "default", "paper", or an `Init` with numbers.
+        seed: The draws' seed, from 0 to 2**64 - 1. One seed gives one draw: two layers of the same
+            seed share theirs. None takes a new one from torch's global generator.
+        device: As in torch.
+        dtype: As in torch. The draws are made in float32 and cast once.
+
+    Shape:
+        Input (..., in_features), output (..., out_features).
+
+    Example:
+        >>> layer = halfnet.HalfLinear(784, 64, rank=16)
+        >>> layer(torch.randn(128, 784)).shape
+        torch.Size([128, 64])
+        >>> sum(p.numel() for p in layer.parameters())  # nn.Linear(784, 64) has 50,240
+        13456
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        rank: int,
+        *,
+        noise: str = "learned",
+        affine: bool = True,
+        binary: bool = False,
+        draw: str = "normal",
+        init: str | Init = "default",
+        seed: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            _checks.integer("out_features", out_features, 1),
+            _checks.integer("in_features", in_features, 1),
+            rank,
+            noise=noise,
+            affine=affine,
+            binary=binary,
+            draw=draw,
+            init=init,
+            seed=seed,
+            device=device,
+            dtype=dtype,
+        )
+
+    @property
+    def in_features(self) -> int:
+        """Size of each input."""
+        return self.fan_in
+
+    @property
+    def out_features(self) -> int:
+        """Number of units."""
+        return self.units
+
+    @property
+    def _weight_shape(self) -> tuple[int, ...]:
+        return (self.units, self.fan_in)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the units' outputs for each input."""
+        x = self._checked(x, -1, self.fan_in)
+        if self.binary:
+            a = F.linear(x, self._directions())
+        else:
+            a = _products.project(x, self.B, self.sigma, self.z, self.eps)
+        if self.u is None or self.u0 is None:
+            return a
+        return torch.addcmul(self.u0.to(a.dtype), a, self.u.to(a.dtype))
+
+    def config(self) -> dict[str, Any]:
+        """Return the arguments that build a layer like this one, with these draws."""
+        sizes = {"in_features": self.in_features, "out_features": self.out_features}
+        return sizes | self._common_config()
+
+    def to_dense(self) -> nn.Linear:
+        """Return the `nn.Linear` that computes the same; it shares nothing with this layer."""
+        dense = nn.Linear(self.fan_in, self.units, bias=self.affine, device="meta")
+        self._into_dense(dense)
+        return dense
+
+    def widen(self, out_features: int) -> Self:
+        """Return a layer of more units drawn from the learned geometry.
+
+        The first units are this layer's own, unchanged. The new ones start at the mean of the
+        learned u and u0.
+        """
+        return self._widened("out_features", out_features)
+
+    def extra_repr(self) -> str:
+        """Return what `print` shows between the brackets."""
+        sizes = f"in_features={self.in_features}, out_features={self.out_features}"
+        return f"{sizes}, {self._common_repr()}"

@@ -1,0 +1,287 @@
+"""`halfnet.save` and `halfnet.load`: a model and its architecture, whole or not at all."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+import halfnet
+from halfnet.exceptions import HalfnetFileError
+
+
+def network():
+    return nn.Sequential(
+        halfnet.HalfConv2d(3, 8, 5, rank=4, padding="same", draw="orthogonal"),
+        nn.BatchNorm2d(8),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Dropout(0.3),
+        halfnet.HalfLinear(8 * 16, 12, rank=4, binary=True, init=halfnet.Init(sigma=0.5)),
+        nn.Sequential(nn.GELU(), nn.LayerNorm(12), nn.Linear(12, 5, bias=False)),
+    )
+
+
+class Residual(nn.Module):
+    """A class of a user's own: constructor arguments are attributes."""
+
+    def __init__(self, width: int, rank: int, scale: float = 1.0):
+        super().__init__()
+        self.width, self.rank, self.scale = width, rank, scale
+        self.inner = halfnet.HalfLinear(width, width, rank=rank)
+        self.register_buffer("steps", torch.tensor(torch.linspace(0, 1, 3).tolist()))
+
+    def forward(self, x):
+        return x + self.scale * self.inner(x)
+
+
+def test_a_model_comes_back_with_the_same_bits(tmp_path):
+    model, x = network(), torch.randn(4, 3, 8, 8)
+    model(x)  # the batch statistics are state too
+    model.eval()
+    model[1].train()
+    halfnet.save(model, tmp_path / "model.safetensors")
+    loaded = halfnet.load(tmp_path / "model.safetensors")
+    assert repr(loaded) == repr(model)
+    assert [m.training for m in loaded.modules()] == [m.training for m in model.modules()]
+    assert torch.equal(loaded(x), model(x))
+    assert loaded[6].init == halfnet.Init(sigma=0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_dtypes_come_back(dtype, tmp_path):
+    model = nn.Sequential(
+        halfnet.HalfLinear(6, 4, rank=0, noise="fixed", affine=False), nn.Linear(4, 2)
+    ).to(dtype)
+    halfnet.save(model, tmp_path / "m")
+    x = torch.randn(3, 6, dtype=dtype)
+    assert torch.equal(halfnet.load(tmp_path / "m")(x), model(x))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Linear(6, 4), nn.Conv1d(2, 4, 3, padding=1), nn.ConvTranspose2d(2, 4, 3, stride=2),
+        nn.BatchNorm1d(4, affine=False), nn.GroupNorm(2, 4), nn.LayerNorm((2, 3)),
+        nn.Embedding(5, 3),
+        nn.PReLU(4), nn.LeakyReLU(0.3), nn.Softmax(dim=-1), nn.AvgPool2d((2, 1)), nn.Identity(),
+        nn.AdaptiveAvgPool2d((1, None)), nn.Unflatten(1, (2, 3)), nn.Upsample(scale_factor=2),
+        nn.Dropout2d(0.1), nn.GELU("tanh"), nn.Bilinear(3, 4, 5, bias=False), nn.RMSNorm(4),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)  # fmt: skip
+def test_torchs_layers(layer, tmp_path):
+    halfnet.save(nn.ModuleDict({"layer": layer}), tmp_path / "m")
+    loaded = halfnet.load(tmp_path / "m")["layer"]
+    assert repr(loaded) == repr(layer)
+    for name, tensor in layer.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor)
+
+
+def test_a_layer_used_twice_stays_one(tmp_path):
+    shared = halfnet.HalfLinear(6, 6, rank=2)
+    model = nn.Sequential(shared, nn.Tanh(), nn.ModuleList([shared]), nn.Sequential(shared))
+    halfnet.save(model, tmp_path / "m")
+    loaded = halfnet.load(tmp_path / "m")
+    assert loaded[0] is loaded[2][0] is loaded[3][0]
+
+
+def test_a_bare_layer_and_a_users_own_class(tmp_path):
+    layer = halfnet.HalfLinear(6, 4, rank=2)
+    halfnet.save(layer, tmp_path / "layer")
+    assert torch.equal(halfnet.load(tmp_path / "layer").weight, layer.weight)
+    model = nn.Sequential(Residual(6, 2, scale=0.5), nn.ReLU())
+    halfnet.save(model, tmp_path / "own")
+    x = torch.randn(3, 6)
+    assert torch.equal(halfnet.load(tmp_path / "own", classes=[Residual])(x), model(x))
+    with pytest.raises(HalfnetFileError, match=r"classes: expected one named 'Residual', got \[\]"):
+        halfnet.load(tmp_path / "own")
+
+
+def test_loading_leaves_the_random_state_alone(tmp_path):
+    halfnet.save(network(), tmp_path / "m")
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    halfnet.load(tmp_path / "m")
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_the_file_is_readable_by_others_and_holds_what_was_learned(tmp_path):
+    halfnet.save(network(), tmp_path / "m")
+    with safe_open(tmp_path / "m", framework="pt") as file:
+        names = set(file.keys())
+        architecture = json.loads(file.metadata()["architecture"])
+    assert {"0.B", "0.sigma", "0.u", "0.u0", "0._extra_state"} <= names
+    assert not any(name.endswith((".z", ".eps")) for name in names)
+    assert architecture["class"] == "Sequential"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o666 & ~umask
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    halfnet.save(network(), tmp_path / "m")
+    before = (tmp_path / "m").read_bytes()
+
+    def full_disk(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        halfnet.save(network(), tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == before
+    assert list(tmp_path.iterdir()) == [tmp_path / "m"]
+
+
+def tied():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[1].weight = model[0].weight
+    return model
+
+
+class Tied(nn.Module):
+    """Ties two parameters in its constructor, as language models do."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+        self.read, self.write = nn.Linear(width, width), nn.Linear(width, width)
+        self.write.weight = self.read.weight
+
+
+def test_parameters_that_a_class_ties_stay_tied(tmp_path):
+    model = nn.Sequential(Tied(3))
+    halfnet.save(model, tmp_path / "m")
+    loaded = halfnet.load(tmp_path / "m", classes=[Tied])
+    assert loaded[0].read.weight is loaded[0].write.weight
+    assert torch.equal(loaded[0].write.weight, model[0].write.weight)
+    assert torch.equal(loaded[0].write.bias, model[0].write.bias)
+
+
+class Odd(nn.Linear):
+    def __init__(self, width):
+        super().__init__(width, width)
+        self.width = width
+        self.extra = nn.Parameter(torch.zeros(1)) if width > 3 else None
+
+
+def changed_after_building():
+    model = Odd(5)
+    model.extra = None
+    return model
+
+
+class Hidden(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+
+
+class Many(nn.Module):
+    def __init__(self, *widths):
+        super().__init__()
+
+
+class Tensorial(nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+
+UNSAVABLE = {
+    "model: expected a torch module, got dict": dict,
+    "model: expected data for weight, got the meta device": lambda: nn.Linear(2, 2, device="meta"),
+    "expected one that its constructor's arguments rebuild, got differences at 1.weight": tied,
+    r"attribute of the same name, got none for 'd_model'": lambda: nn.TransformerEncoderLayer(4, 2),
+    r"each constructor argument of model \(Hidden\) .* got none for 'width'": lambda: Hidden(3),
+    r"got none for 'widths'": lambda: Many(3, 4),
+    r"got Tensor for model.table": lambda: Tensorial(torch.zeros(3)),
+    r"expected one that its constructor's arguments rebuild, got differences at extra": (
+        changed_after_building
+    ),
+}
+
+
+@pytest.mark.parametrize("message", UNSAVABLE)
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_what_cannot_be_saved_is_refused_and_nothing_written(message, tmp_path):
+    with pytest.raises(halfnet.HalfnetError, match=message):
+        halfnet.save(UNSAVABLE[message](), tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def spoiled(path, tensors=None, **architecture):
+    halfnet.save(nn.Sequential(halfnet.HalfLinear(6, 4, rank=2, seed=3)), path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    node = json.loads(metadata["architecture"])
+    node["children"]["0"] |= architecture
+    save_file(found | (tensors or {}), path, metadata | {"architecture": json.dumps(node)})
+
+
+def write(path, content=b"", metadata=None, **tensors):
+    if content:
+        path.write_bytes(content)
+    else:
+        save_file(tensors or {"a": torch.zeros(1)}, path, metadata)
+
+
+FILES = {
+    "expected a safetensors file": lambda path: write(path, b"no model at all"),
+    "expected the format 'halfnet-model-1' that halfnet.save writes, got None": write,
+    "got 'halfnet-model-99'": lambda path: write(path, metadata={"format": "halfnet-model-99"}),
+    "cannot be rebuilt: 'architecture'": lambda path: write(
+        path, metadata={"format": "halfnet-model-1"}
+    ),
+    "cannot be rebuilt: Expecting value": lambda path: write(
+        path, metadata={"format": "halfnet-model-1", "architecture": "{"[:0] + "x"}
+    ),
+    "expected a layer of torch or halfnet, got 'system'": lambda path: spoiled(
+        path, **{"class": "system"}
+    ),
+    "expected a layer of torch or halfnet, got 'functional'": lambda path: spoiled(
+        path, **{"class": "functional"}
+    ),
+    "expected a container of torch, got Linear": lambda path: spoiled(
+        path, **{"class": "Linear", "children": {}}
+    ),
+    "unexpected keyword argument": lambda path: spoiled(path, args={"command": "ls"}),
+    "dtype: expected one of torch's, got 'nn'": lambda path: spoiled(
+        path, args={"dtype": {"dtype": "nn"}}
+    ),
+    r"size mismatch for 0\.B": lambda path: spoiled(path, {"0.B": torch.zeros(6, 3)}),
+    "checksum of the draws": lambda path: spoiled(
+        path, {"0._extra_state": torch.tensor([1, 0, 3, 5])}
+    ),
+}
+
+
+@pytest.mark.parametrize("message", FILES)
+def test_bad_files_are_named(message, tmp_path):
+    path = tmp_path / "model.safetensors"
+    FILES[message](path)
+    with pytest.raises(HalfnetFileError, match=message) as error:
+        halfnet.load(path)
+    assert str(path) in str(error.value)
+
+
+def test_every_truncation_is_found(tmp_path):
+    path = tmp_path / "model.safetensors"
+    halfnet.save(nn.Sequential(halfnet.HalfLinear(6, 4, rank=2)), path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 37):
+        path.write_bytes(whole[:length])
+        with pytest.raises(HalfnetFileError, match="expected a safetensors file"):
+            halfnet.load(path)
+
+
+def test_a_missing_file_is_pythons_own_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        halfnet.load(tmp_path / "nothing")

@@ -1,0 +1,95 @@
+import pytest
+import torch
+from contract import LayerContract, perturb
+from torch import nn
+from torch.nn import functional as F
+
+import halfnet
+from halfnet import _products
+
+
+class TestHalfLinear(LayerContract):
+    widen_name = "out_features"
+
+    def create(self, **options):
+        return halfnet.HalfLinear(13, 8, **options)
+
+    def inputs(self, dtype=torch.float32):
+        return torch.randn(5, 13, dtype=dtype)
+
+    def dense(self, x, weight, bias):
+        return F.linear(x, weight, bias)
+
+
+class TestHalfLinearInSequences(TestHalfLinear):
+    """Extra leading dimensions, and more rows than features."""
+
+    def inputs(self, dtype=torch.float32):
+        return torch.randn(4, 2, 3, 13, dtype=dtype)
+
+
+def test_a_single_vector(monkeypatch):
+    layer = halfnet.HalfLinear(13, 8, rank=3)
+    x = torch.randn(13)
+    for factored in (True, False):
+        monkeypatch.setattr(_products, "prefers_factored", lambda *args, f=factored: f)
+        torch.testing.assert_close(layer(x), layer.to_dense()(x))
+
+
+def test_the_two_paths_agree_on_large_layers():
+    layer = perturb(halfnet.HalfLinear(700, 300, rank=20))
+    x = torch.randn(50, 700)
+    parts = (layer.B, layer.sigma, layer.z, layer.eps)
+    a = _products.factored(x, *parts)
+    torch.testing.assert_close(a, F.linear(x, _products.directions(*parts)), rtol=1e-4, atol=1e-3)
+
+
+def test_without_noise_nothing_has_d_times_m_entries():
+    layer = halfnet.HalfLinear(64, 32, rank=2, noise="none")
+    sizes = []
+
+    class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            sizes.append(out.numel() if isinstance(out, torch.Tensor) else 0)
+            return out
+
+    with Sizes():
+        layer(torch.randn(3, 64, requires_grad=True)).sum().backward()
+    assert max(sizes) < 64 * 32
+
+
+def test_print():
+    layer = halfnet.HalfLinear(4, 3, rank=2, seed=9)
+    assert repr(layer) == "HalfLinear(in_features=4, out_features=3, rank=2, seed=9)"
+    layer = halfnet.HalfLinear(
+        4, 3, rank=2, noise="none", affine=False, binary=True, draw="orthogonal", seed=9
+    )
+    assert repr(layer) == (
+        "HalfLinear(in_features=4, out_features=3, rank=2, noise='none', affine=False, "
+        "binary=True, draw='orthogonal', seed=9)"
+    )
+
+
+def test_inductor_compiles_training():
+    torch._dynamo.reset()
+    model = nn.Sequential(halfnet.HalfLinear(13, 8, rank=3), nn.ReLU(), nn.Linear(8, 2))
+    x = torch.randn(5, 13)
+    expected = model(x)
+    compiled = torch.compile(model, fullgraph=True)
+    torch.testing.assert_close(compiled(x), expected)
+    compiled(x).sum().backward()
+    assert model[0].B.grad is not None
+
+
+def test_a_nan_in_what_is_learned_is_not_hidden_by_the_sign():
+    layer = halfnet.HalfLinear(4, 3, rank=1, binary=True)
+    with torch.no_grad():
+        layer.B[0, 0] = float("nan")
+    assert layer(torch.randn(2, 4)).isnan().all()
+
+
+@pytest.mark.parametrize("arguments", [(0, 3, 0), (4, 0, 0), (4, 3, 5), (4, 3, -1)])
+def test_sizes_out_of_range(arguments):
+    with pytest.raises(halfnet.HalfnetError, match=": expected an integer"):
+        halfnet.HalfLinear(*arguments)

@@ -1,0 +1,189 @@
+"""What a state dict that doesn't fit does: torch's own kind of error, and nothing half-changed."""
+
+import copy
+import re
+
+import pytest
+import torch
+from safetensors.torch import load_model, save_file, save_model
+from torch import nn
+
+import halfnet
+
+
+def model(seed=1, **options):
+    torch.manual_seed(seed)
+    options = {"rank": 4, "seed": seed} | options
+    return nn.Sequential(halfnet.HalfLinear(30, 12, **options), nn.ReLU(), nn.Linear(12, 3))
+
+
+def changed(state, index, value):
+    state["0._extra_state"] = state["0._extra_state"].clone()
+    state["0._extra_state"][index] = value
+    return state
+
+
+def with_record(record):
+    return lambda state: state | {"0._extra_state": record}
+
+
+BAD_STATES = {
+    "shape of B": (
+        lambda state: state | {"0.B": torch.zeros(30, 5)},
+        r"size mismatch for 0\.B: expected \(30, 4\), got \(30, 5\)",
+    ),
+    "shape of u": (
+        lambda state: state | {"0.u": torch.zeros(13)},
+        r"size mismatch for 0\.u: expected \(12,\), got \(13,\)",
+    ),
+    "checksum": (
+        lambda state: changed(state, 3, 12345),
+        r"0\._extra_state: checksum of the draws: expected .* for seed 2 with 12 units, rank 4 and "
+        r"fan-in 30, got 0x3039: the state is damaged",
+    ),
+    "seed": (lambda state: changed(state, 2, 99), r"checksum of the draws: .* for seed 99"),
+    "version": (
+        lambda state: changed(state, 0, 7),
+        r"0\._extra_state: format version of the draws: expected 1, got 7",
+    ),
+    "kind": (lambda state: changed(state, 1, 5), "kind of draw: expected a number below 2, got 5"),
+    "negative kind": (lambda state: changed(state, 1, -1), "kind of draw: .* got -1"),
+    "half-precision record": (
+        lambda state: {key: tensor.half() for key, tensor in state.items()},
+        r"record of the draws: expected an int64 tensor of 4 numbers .* got torch\.float16",
+    ),
+    "no tensor": (with_record({"seed": 3}), r"record of the draws: expected .*, got \{'seed': 3\}"),
+    "short record": (with_record(torch.zeros(3, dtype=torch.int64)), r"of shape \(3,\)"),
+    "meta record": (
+        with_record(torch.zeros(4, dtype=torch.int64, device="meta")),
+        "record of the draws: .* on meta",
+    ),
+}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("assign", [True, False])
+@pytest.mark.parametrize("name", BAD_STATES)
+def test_a_state_that_does_not_fit_is_reported_and_changes_nothing(name, strict, assign):
+    spoil, message = BAD_STATES[name]
+    ours = model(seed=1)
+    before = copy.deepcopy(ours[0])
+    with pytest.raises(RuntimeError, match=message) as error:
+        ours.load_state_dict(spoil(model(seed=2).state_dict()), strict=strict, assign=assign)
+    assert "Error(s) in loading state_dict for Sequential" in str(error.value)
+    for ours_now, ours_before in zip(ours[0].parameters(), before.parameters(), strict=True):
+        assert torch.equal(ours_now, ours_before)
+    assert torch.equal(ours[0].eps, before.eps)
+    assert torch.equal(ours[0].z, before.z)
+    assert ours[0].seed == 1
+    x = torch.randn(5, 30)
+    assert torch.equal(ours[0](x), before(x))
+
+
+def test_a_state_of_another_noise_is_found_by_the_checksum():
+    state = model(noise="none").state_dict()
+    with pytest.raises(RuntimeError, match="another shape or noise"):
+        model(noise="fixed").load_state_dict(state)
+
+
+def test_missing_and_unexpected_keys_are_torchs_errors():
+    state = model().state_dict()
+    del state["0._extra_state"]
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0._extra_state"'):
+        model().load_state_dict(state)
+    other = model(seed=3)
+    seed, eps = other[0].seed, other[0].eps.clone()
+    assert other.load_state_dict(state, strict=False).missing_keys == ["0._extra_state"]
+    assert other[0].seed == seed  # parameters came, the draws are its own still
+    assert torch.equal(other[0].eps, eps)
+    with pytest.raises(RuntimeError, match=r'Unexpected key\(s\) in state_dict: "0.eps"'):
+        model().load_state_dict(model().state_dict() | {"0.eps": eps})
+
+
+def test_the_seed_and_kind_come_with_the_state():
+    for seed in (0, 5, 2**63, 2**64 - 1):
+        for draw in ("normal", "orthogonal"):
+            source = model(seed=seed % 2**32, draw=draw)
+            source[0].redraw(seed)
+            target = model()
+            target.load_state_dict(source.state_dict())
+            assert (target[0].seed, target[0].draw) == (seed, draw)
+            assert torch.equal(target[0].z, source[0].z)
+
+
+def test_safetensors_says_what_does_not_fit(tmp_path):
+    save_model(model(), str(tmp_path / "model.safetensors"))
+    with pytest.raises(RuntimeError, match=r"size mismatch for 0\.B"):
+        load_model(model(rank=3), str(tmp_path / "model.safetensors"))
+
+
+def test_loading_on_meta_without_assign_still_verifies():
+    with torch.device("meta"):
+        target = model()
+    with pytest.raises(RuntimeError, match="checksum"):
+        target.load_state_dict(changed(model().state_dict(), 3, 5), assign=True)
+    assert target[0].eps.is_meta
+
+
+def test_assign_brings_dtype_and_device_of_the_state():
+    state = {
+        key: tensor.bfloat16() if tensor.is_floating_point() else tensor
+        for key, tensor in model().state_dict().items()
+    }
+    target = model(seed=3)
+    target.load_state_dict(state, assign=True)
+    x = torch.randn(5, 30, dtype=torch.bfloat16)
+    assert torch.equal(target(x), model().bfloat16()(x))
+    with torch.device("meta"):
+        target = model()
+    target.load_state_dict(state, assign=True)
+    assert torch.equal(target(x), model().bfloat16()(x))
+
+
+def test_a_layer_with_nothing_learned_comes_off_meta():
+    options = {"rank": 0, "noise": "fixed", "affine": False, "seed": 8}
+    layer = halfnet.HalfLinear(30, 12, **options)
+    with torch.device("meta"):
+        empty = halfnet.HalfLinear(30, 12, **options)
+    assert not list(layer.parameters())
+    empty.load_state_dict(layer.state_dict(), assign=True)
+    assert torch.equal(empty.eps, layer.eps)
+
+
+def test_meta_layers_draw_nothing():
+    layer = halfnet.HalfLinear(10**6, 10**6, rank=4, device="meta")
+    assert layer.state_dict()["_extra_state"].is_meta
+    assert layer.geometry.B.is_meta
+    assert copy.deepcopy(layer).eps.is_meta
+
+
+def test_the_papers_network_fits_the_promised_size(tmp_path):
+    network = nn.Sequential(halfnet.HalfLinear(784, 64, rank=16), nn.ReLU(), nn.Linear(64, 10))
+    learned = sum(parameter.numel() for parameter in network.parameters())
+    assert learned == 14_106
+    limit = learned * 4 + 4096
+    halfnet.save(network, tmp_path / "a")
+    save_file(network.state_dict(), tmp_path / "b")
+    torch.save(network.state_dict(), tmp_path / "c")
+    assert (tmp_path / "a").stat().st_size <= limit
+    assert (tmp_path / "b").stat().st_size <= limit
+    assert (tmp_path / "c").stat().st_size <= limit
+
+
+def test_optimizers_and_averaging_see_parameters_only():
+    network = model()
+    average = torch.optim.swa_utils.AveragedModel(network)
+    optimizer = torch.optim.AdamW(network.parameters())
+    network(torch.randn(5, 30)).sum().backward()
+    optimizer.step()
+    average.update_parameters(network)
+    assert torch.equal(average.module[0].eps, network[0].eps)
+    fresh = model(seed=4)
+    fresh.load_state_dict(average.module.state_dict())
+    assert torch.equal(fresh(torch.ones(1, 30)), average(torch.ones(1, 30)))
+
+
+def test_error_text_has_no_line_breaks_of_its_own():
+    with pytest.raises(RuntimeError) as error:
+        model().load_state_dict(changed(model().state_dict(), 3, 5))
+    assert re.search(r"\n\t0\._extra_state: [^\n]+$", str(error.value).rstrip(". \n"))
