@@ -14,7 +14,7 @@ class Init:
     (docs/choosing.md has the measurements).
 
     Example:
-        >>> layer = HalfLinear(784, 64, rank=16, init=Init(sigma=0.5))
+        >>> layer = halfnet.HalfLinear(784, 64, rank=16, init=Init(sigma=0.5))
     """
 
     B: float | None = None
@@ -35,14 +35,28 @@ class Values(NamedTuple):
 PAPER = Values(B=0.01, sigma=1.0)
 
 
-def resolve(init: str | Init, fan_in: int, rank: int) -> Values:
-    """Return the initial values for a layer of this fan-in and rank."""
+def resolve(init: str | Init, fan_in: int, rank: int, *, noise: str, binary: bool) -> Values:
+    """Return the initial values for a layer of this fan-in, rank and kind."""
     if not isinstance(init, Init):
         _checks.choice("init", init, ("default", "paper"))
-        return PAPER if init == "paper" else _default(fan_in, rank)
+        if init == "paper":
+            return PAPER
+        init = Init()
     given = {key: value for key, value in asdict(init).items() if value is not None}
-    return _default(fan_in, rank)._replace(**given)
+    return _default(fan_in, rank, noise, binary)._replace(**given)
 
 
-def _default(fan_in: int, rank: int) -> Values:
-    return Values(B=0.84 * fan_in**-0.5, sigma=2.8 * fan_in**-0.5)
+def _default(fan_in: int, rank: int, noise: str, binary: bool) -> Values:
+    """Return what trained best on validation data at fan-ins from 64 to 8192 (docs/choosing.md).
+
+    The outputs' size then doesn't depend on the fan-in, and B starts small beside sigma: it grows
+    where the data want it.
+    """
+    scale = fan_in**-0.5
+    if binary:  # weights of size 1 whatever B and sigma are: u brings the outputs to size
+        return Values(B=0.01, sigma=0.03, u=scale)
+    if noise == "fixed":
+        return Values(B=0.03, sigma=1.0, u=scale)
+    if noise == "none":
+        return Values(B=0.3 * scale * max(rank, 1) ** -0.5, sigma=0.0)
+    return Values(B=0.1 * scale, sigma=scale)

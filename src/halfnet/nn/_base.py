@@ -50,7 +50,7 @@ class HalfLayer(FrozenDraws):
         if noise == "none" and rank == 0:
             raise HalfnetValueError("rank: expected at least 1 with noise='none', got 0")
         dtype = _checks.floating_dtype("dtype", dtype)
-        initial = resolve(init, fan_in, rank)
+        initial = resolve(init, fan_in, rank, noise=noise, binary=bool(binary))
         super().__init__(
             units,
             fan_in,

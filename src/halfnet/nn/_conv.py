@@ -144,39 +144,56 @@ class _HalfConv(HalfLayer):
         return ", ".join([sizes, *changed, self._common_repr()])
 
 
-_ARGS = """
+class HalfConv1d(_HalfConv):
+    """A 1-d convolution that learns the distribution its filters are drawn from.
+
+    The arguments are those of `HalfConv2d`.
+    """
+
+    _dims, _dense, _convolve = 1, nn.Conv1d, F.conv1d
+
+
+class HalfConv2d(_HalfConv):
+    """A 2-d convolution that learns the distribution its filters are drawn from.
+
+    Stands where `torch.nn.Conv2d` stood. The filters are the units of `HalfLinear`: each is
+    flattened to r_h = B z_h + sigma * eps_h and has a scale u_h and a shift u0_h.
 
     Args:
         in_channels: Channels of the input.
-        out_channels: Number of filters.
+        out_channels: Number of filters, m.
         kernel_size: Size of a filter; an integer or one for each dimension.
-        rank: Columns of B, from 0 to the fan-in in_channels / groups x the kernel's size.
+        rank: Columns of B, from 0 to the fan-in d = in_channels / groups x the kernel's size.
         stride: As in torch.
         padding: As in torch: a size, "same" or "valid".
         dilation: As in torch.
         groups: As in torch. All groups share one geometry.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
-        noise: "learned", "fixed" or "none"; this and what follows as in `HalfLinear`.
+        noise: "learned" (sigma is learned), "fixed" (sigma is 1) or "none" (r_h = B z_h).
         affine: Whether each filter learns a scale u and a shift u0.
-        binary: Whether the weights are -1 or +1.
-        draw: "normal" or "orthogonal".
-        init: "default", "paper", or an `Init`.
-        seed: The draws' seed.
+        binary: Whether the weights are sign(r_h), -1 or +1, trained straight through the sign.
+        draw: "normal", or "orthogonal" for a z with orthogonal columns.
+        init: "default", "paper", or an `Init` with numbers.
+        seed: The draws' seed; None takes a new one from torch's global generator.
         device: As in torch.
         dtype: As in torch.
+
+    Shape:
+        Input (N, in_channels, H, W) or without N, output as `torch.nn.Conv2d`.
+
+    Example:
+        >>> layer = halfnet.HalfConv2d(3, 32, kernel_size=5, rank=8)
+        >>> layer(torch.randn(2, 3, 32, 32)).shape
+        torch.Size([2, 32, 28, 28])
     """
 
-
-class HalfConv1d(_HalfConv):
-    __doc__ = "A 1-d convolution that learns the distribution its filters are drawn from." + _ARGS
-    _dims, _dense, _convolve = 1, nn.Conv1d, F.conv1d
-
-
-class HalfConv2d(_HalfConv):
-    __doc__ = "A 2-d convolution that learns the distribution its filters are drawn from." + _ARGS
     _dims, _dense, _convolve = 2, nn.Conv2d, F.conv2d
 
 
 class HalfConv3d(_HalfConv):
-    __doc__ = "A 3-d convolution that learns the distribution its filters are drawn from." + _ARGS
+    """A 3-d convolution that learns the distribution its filters are drawn from.
+
+    The arguments are those of `HalfConv2d`.
+    """
+
     _dims, _dense, _convolve = 3, nn.Conv3d, F.conv3d

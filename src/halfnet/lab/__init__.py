@@ -1,0 +1,1 @@
+"""The lab: the paper's data sets, training runs, tables and figures."""

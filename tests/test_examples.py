@@ -1,0 +1,27 @@
+"""The example that `make demo` runs, made short."""
+
+import importlib.util
+from pathlib import Path
+
+
+def load(name):
+    path = Path(__file__).parent.parent / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_digits(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    demo = load("digits")
+    monkeypatch.setattr(demo, "SEEDS", 2)
+    monkeypatch.setattr(demo, "EPOCHS", 3)
+    demo.main()
+    printed = capsys.readouterr().out
+    rows = [line for line in printed.splitlines() if "±" in line]
+    assert [row.split("  ")[0] for row in rows][:2] == ["random", "half, rank 0"]
+    assert len(rows) == 9
+    accuracies = [float(row.split("±")[0].split()[-1]) for row in rows]
+    assert min(accuracies) > 50  # ten classes: far above chance after three epochs
+    assert (tmp_path / "build" / "digits.png").stat().st_size > 10_000
