@@ -18,7 +18,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 import halfnet
-from halfnet import _draws, _products
+from halfnet import Geometry, _draws, _products
 
 CONFIGURATIONS = [
     {"rank": rank, "noise": noise, "affine": affine}
@@ -48,6 +48,10 @@ def oracle_directions(layer: halfnet.HalfLayer) -> Tensor:
             r = r + (1 if layer.sigma is None else layer.sigma) * layer.eps[h]
         rows.append(r)
     return torch.stack(rows)
+
+
+def sigma_of(layer: halfnet.HalfLayer) -> Tensor | None:
+    return torch.ones(layer.fan_in) if layer.noise == "fixed" else layer.sigma
 
 
 def perturb(layer: halfnet.HalfLayer) -> halfnet.HalfLayer:
@@ -88,6 +92,7 @@ class LayerContract:
         layer = perturb(self.create(**configuration))
         x = self.inputs().requires_grad_()
         r = oracle_directions(layer).detach()
+        latent = r
         if layer.binary:
             r = torch.where(r >= 0, 1.0, -1.0)
         u = torch.ones(layer.units) if layer.u is None else layer.u.detach()
@@ -105,6 +110,9 @@ class LayerContract:
         # by hand from the dense gradient: dW -> r (straight through for binary) -> B, sigma; u; u0
         d_weight = weight.grad.view(layer.units, layer.fan_in)
         d_r = u[:, None] * d_weight
+        if layer.binary:  # straight through, but for what lies over a standard deviation from 0
+            std = Geometry(layer.B, sigma_of(layer)).covariance().diag().sqrt()
+            d_r = torch.where(latent.abs() > std, 0, d_r)
         by_hand = {
             "B": None if layer.B is None else d_r.T @ layer.z,
             "sigma": None if layer.sigma is None else (d_r * layer.eps).sum(0),

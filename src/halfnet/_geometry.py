@@ -177,8 +177,7 @@ class Geometry:
 
 def _unit_variance(B: Tensor | None, sigma: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     """Scale each coordinate to variance 1; one that never varies stays 0."""
-    variance: Any = 0 if sigma is None else sigma.square()
-    variance = variance if B is None else variance + B.square().sum(-1)
+    variance = _products.variances(B, sigma)
     varies = variance > 0
     scale = torch.where(varies, torch.where(varies, variance, 1).rsqrt(), 0)
     return (

@@ -14,7 +14,7 @@ class Init:
     (docs/choosing.md has the measurements).
 
     Example:
-        >>> layer = halfnet.HalfLinear(784, 64, rank=16, init=Init(sigma=0.5))
+        >>> layer = halfnet.HalfLinear(784, 64, rank=16, init=halfnet.Init(sigma=0.5))
     """
 
     B: float | None = None

@@ -21,13 +21,25 @@ def directions(
     return noise if B is None or z is None else torch.addmm(noise, z, B.mT)
 
 
-def signs(r: Tensor) -> Tensor:
-    """Return sign(r) in {-1, +1}, sign(0) = +1, with the straight-through gradient 1.
+def variances(B: Tensor | None, sigma: Tensor | None) -> Tensor:
+    """Return the variances of the coordinates of r: the diagonal of BB' + diag(sigma^2)."""
+    if B is None:
+        assert sigma is not None
+        return sigma.square()
+    low_rank = B.square().sum(-1)
+    return low_rank if sigma is None else low_rank + sigma.square()
 
+
+def signs(r: Tensor, std: Tensor) -> Tensor:
+    """Return sign(r) in {-1, +1}, sign(0) = +1, with a clipped straight-through gradient.
+
+    The gradient is passed on where |r| is at most its coordinate's standard deviation `std`:
+    weights far from 0 would not change sign anyway, and their gradients only drown the others'.
     r - r.detach() is exactly 0, so the signs are exact, and it carries the gradient (and a NaN).
     """
-    sign = torch.where(r.detach() >= 0, 1.0, -1.0).to(r.dtype)
-    return (r - r.detach()) + sign
+    fixed = r.detach()
+    sign = torch.where(fixed >= 0, 1.0, -1.0).to(r.dtype)
+    return torch.where(fixed.abs() > std.detach(), 0, r - fixed) + sign
 
 
 def project(

@@ -103,7 +103,14 @@ class HalfLayer(FrozenDraws):
 
     def _directions(self) -> Tensor:
         r = _products.directions(self.B, self.sigma, self.z, self.eps)
-        return _products.signs(r) if self.binary else r
+        if not self.binary:
+            return r
+        return _products.signs(r, _products.variances(self.B, self._spread).sqrt())
+
+    @property
+    def _spread(self) -> Tensor | None:
+        """Sigma as numbers: the learned ones, ones where they are fixed, None without noise."""
+        return self._frozen.new_ones(self.fan_in) if self.noise == "fixed" else self.sigma
 
     @property
     def weight(self) -> Tensor:
@@ -123,10 +130,7 @@ class HalfLayer(FrozenDraws):
     @property
     def geometry(self) -> Geometry:
         """The learned distribution of the r_h: see `Geometry`."""
-        sigma = self.sigma
-        if sigma is None and self.noise == "fixed":
-            return Geometry(self.B, self._frozen.new_ones(self.fan_in), binary=self.binary)
-        return Geometry(self.B, sigma, binary=self.binary)
+        return Geometry(self.B, self._spread, binary=self.binary)
 
     def _checked(self, x: Tensor, channel_dim: int, channels: int) -> Tensor:
         """Return `x`, or say how it doesn't fit this layer."""
