@@ -22,7 +22,7 @@ format: .venv/ready  ## Put the code into shape
 	$(BIN)/ruff format
 
 docs: .venv/ready  ## Build the documentation in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/ready  ## Time the draws and the computation paths on this machine
 	$(BIN)/python benchmarks/draws.py

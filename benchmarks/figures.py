@@ -41,7 +41,7 @@ def initial_values() -> None:
     rows = [
         row for row in results("initial_values")
         if row["kind"] == "learned" and row["epochs"] in (4, 30) and row["lr"] == 3e-3
-        and row["u"] in (0, 1) and row["B"] in (0, 0.1, 0.3, 1, 3) and row["sigma"] in (0, 0.5, 1, 2, 4)
+        and row["u"] in (0, 1)
     ]  # fmt: skip
     table = relative_errors(rows)
     sigmas, Bs = [0.5, 1, 2, 4], [0.1, 0.3, 1, 3]
@@ -90,7 +90,9 @@ def rank_and_rate() -> None:
         axes.axhline(dense, color="black", ls=":", lw=1.2, label="dense, its best rate")
         ranks = sorted({row["rank"] for row in rows if row["rank"] is not None})
         axes.set_xscale("symlog", linthresh=1)
+        axes.set_xlim(-0.4, 90)
         axes.set_xticks(ranks, ranks, fontsize=8)
+        axes.set_xticks([], minor=True)
         axes.set_yscale("log")
         axes.set_title(f"{task}, d = {FAN_INS[task]}", fontsize=10)
         axes.set(xlabel="rank")
@@ -99,14 +101,35 @@ def rank_and_rate() -> None:
         axes.tick_params(axis="y", which="both", labelsize=8)
         axes.grid(alpha=0.3, which="both")
     panels[0].set_ylabel("validation error, %")
-    panels[0].legend(frameon=False, fontsize=8)
+    panels[-1].legend(frameon=False, fontsize=8)
     fig.savefig(IMAGES / "rank_and_rate.png", dpi=130)
+
+
+def paths() -> None:
+    rows = results("paths")
+    fig, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    limits = {"train": 1, "train, no input gradient": 0.5, "inference": 0.5}
+    for (mode, limit), color in zip(limits.items(), COLORS, strict=False):
+        points = [row for row in rows if row["mode"] == mode]
+        ratio = [row["factored"] / row["materialised"] for row in points]
+        axes.scatter([row["n"] / row["m"] for row in points], ratio, s=28, color=color, label=mode)
+        axes.axvline(limit * (1.04 if mode == "inference" else 1), color=color, ls="--", lw=1)
+    axes.axhline(1, color="black", lw=0.8)
+    axes.set(xscale="log", yscale="log", xlabel="rows / units")
+    axes.set_ylabel("time factored / time materialised")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_yticks([0.05, 0.1, 0.2, 0.5, 1, 2])
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    axes.set_title("Left of its dashed line, a layer factors", fontsize=10)
+    fig.savefig(IMAGES / "paths.png", dpi=130)
 
 
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     initial_values()
     rank_and_rate()
+    paths()
 
 
 if __name__ == "__main__":

@@ -30,11 +30,10 @@ def signs(r: Tensor, std: Tensor, *, limit: float, relative: bool) -> Tensor:
 FORMS = {
     "plain": partial(signs, limit=float("inf"), relative=False),
     "clipped": partial(signs, limit=1, relative=False),
-    **{f"{c:g} std": partial(signs, limit=c, relative=True) for c in (0.5, 0.75, 1, 1.5, 2)},
+    **{f"{c:g} std": partial(signs, limit=c, relative=True) for c in (0.1, 0.2, 0.35, 0.5, 1, 2)},
 }
 # sigma and B at the start, and u x sqrt(fan-in); zeros are the paper's
-CONSTANTS = [(0.0, 0.0, 0.0), (0.01, 0.003, 1.0), (0.03, 0.01, 1.0), (0.1, 0.03, 1.0),
-             (0.3, 0.1, 1.0)]  # fmt: skip
+CONSTANTS = [(0.0, 0.0, 0.0), (0.003, 0.001, 1.0), (0.01, 0.003, 1.0), (0.03, 0.01, 1.0)]
 
 
 def main() -> None:

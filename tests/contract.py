@@ -110,9 +110,9 @@ class LayerContract:
         # by hand from the dense gradient: dW -> r (straight through for binary) -> B, sigma; u; u0
         d_weight = weight.grad.view(layer.units, layer.fan_in)
         d_r = u[:, None] * d_weight
-        if layer.binary:  # straight through, but for what lies over a standard deviation from 0
+        if layer.binary:  # straight through, where r is within half a standard deviation of 0
             std = Geometry(layer.B, sigma_of(layer)).covariance().diag().sqrt()
-            d_r = torch.where(latent.abs() > std, 0, d_r)
+            d_r = torch.where(latent.abs() > std / 2, 0, d_r)
         by_hand = {
             "B": None if layer.B is None else d_r.T @ layer.z,
             "sigma": None if layer.sigma is None else (d_r * layer.eps).sum(0),

@@ -20,8 +20,10 @@ def test_digits(tmp_path, monkeypatch, capsys):
     demo.main()
     printed = capsys.readouterr().out
     rows = [line for line in printed.splitlines() if "±" in line]
-    assert [row.split("  ")[0] for row in rows][:2] == ["random", "half, rank 0"]
-    assert len(rows) == 9
+    names = [row.split("  ")[0].strip() for row in rows]
+    assert names[:2] == ["linear", "dense, h=8"]
+    assert names[-1].startswith("half, k=16")
+    assert len(rows) == 12
     accuracies = [float(row.split("±")[0].split()[-1]) for row in rows]
-    assert min(accuracies) > 50  # ten classes: far above chance after three epochs
+    assert min(accuracies) > 30  # ten classes: far above chance after three epochs
     assert (tmp_path / "build" / "digits.png").stat().st_size > 10_000

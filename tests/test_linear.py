@@ -3,6 +3,7 @@ import torch
 from contract import LayerContract, perturb
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import halfnet
 from halfnet import _products
@@ -44,11 +45,49 @@ def test_the_two_paths_agree_on_large_layers():
     torch.testing.assert_close(a, F.linear(x, _products.directions(*parts)), rtol=1e-4, atol=1e-3)
 
 
+class Flops(TorchDispatchMode):
+    """Counts the multiplications in matrix products."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+            a, b = args[-2:]
+            self.count += a.shape[0] * a.shape[1] * b.shape[1]
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("needs_x", "products"), [(True, 2), (False, 2)])
+def test_a_factored_training_step_has_two_large_products(needs_x, products):
+    """Where a dense layer and the materialised path have three (two without x's gradient)."""
+    n, d, m, k = 60, 400, 300, 1
+    layer = halfnet.HalfLinear(d, m, rank=k)
+    x = torch.randn(n, d, requires_grad=needs_x)
+    with Flops() as flops:
+        a = _products.factored(x, layer.B, layer.sigma, layer.z, layer.eps)
+        a.backward(torch.ones_like(a))
+    assert products <= flops.count / (n * d * m) < products + 0.05
+
+
+def test_the_layer_picks_its_path_by_shape():
+    few, many = torch.randn(10, 64), torch.randn(1000, 64)
+    assert _products.prefers_factored(few, units=64)
+    assert not _products.prefers_factored(many, units=64)
+    between = torch.randn(50, 64)
+    assert not _products.prefers_factored(between, units=64)
+    assert _products.prefers_factored(between.requires_grad_(), units=64)
+    with torch.no_grad():
+        assert not _products.prefers_factored(between, units=64)
+    assert _products.prefers_factored(torch.randn(2, 5, 64), units=64)
+
+
 def test_without_noise_nothing_has_d_times_m_entries():
     layer = halfnet.HalfLinear(64, 32, rank=2, noise="none")
     sizes = []
 
-    class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
+    class Sizes(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             out = func(*args, **(kwargs or {}))
             sizes.append(out.numel() if isinstance(out, torch.Tensor) else 0)

@@ -49,7 +49,7 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
         model: What to save.
         path: Where to; an existing file is replaced.
 
-    Example:
+    Examples:
         >>> model = nn.Sequential(halfnet.HalfLinear(784, 64, rank=16), nn.ReLU())
         >>> halfnet.save(model, "model.safetensors")
     """
@@ -88,7 +88,7 @@ def load(
         classes: Classes of your own that the model is made of.
         device: Where the model is put.
 
-    Example:
+    Examples:
         >>> model = halfnet.load("model.safetensors")
     """
     own = {cls.__name__: cls for cls in classes}

@@ -27,7 +27,7 @@ class Geometry:
         sigma: Tensor (d,), or None for Sigma = B B'.
         binary: Whether the weights are the signs of the r_h.
 
-    Example:
+    Examples:
         >>> geometry = halfnet.HalfLinear(784, 64, rank=16).geometry
         >>> x = torch.randn(5, 784)
         >>> geometry.embed(x).shape, geometry.kernel(x).shape

@@ -13,7 +13,7 @@ class Init:
     A value of None is the default's, which depends on the layer's fan-in and rank
     (docs/choosing.md has the measurements).
 
-    Example:
+    Examples:
         >>> layer = halfnet.HalfLinear(784, 64, rank=16, init=halfnet.Init(sigma=0.5))
     """
 
@@ -54,9 +54,9 @@ def _default(fan_in: int, rank: int, noise: str, binary: bool) -> Values:
     """
     scale = fan_in**-0.5
     if binary:  # weights of size 1 whatever B and sigma are: u brings the outputs to size
-        return Values(B=0.01, sigma=0.03, u=scale)
+        return Values(B=0.003, sigma=0.01, u=scale)
     if noise == "fixed":
         return Values(B=0.03, sigma=1.0, u=scale)
     if noise == "none":
         return Values(B=0.3 * scale * max(rank, 1) ** -0.5, sigma=0.0)
-    return Values(B=0.1 * scale, sigma=scale)
+    return Values(B=0.1 * scale, sigma=scale, u=2.0)

@@ -33,13 +33,15 @@ def variances(B: Tensor | None, sigma: Tensor | None) -> Tensor:
 def signs(r: Tensor, std: Tensor) -> Tensor:
     """Return sign(r) in {-1, +1}, sign(0) = +1, with a clipped straight-through gradient.
 
-    The gradient is passed on where |r| is at most its coordinate's standard deviation `std`:
-    weights far from 0 would not change sign anyway, and their gradients only drown the others'.
+    The gradient is passed on where |r| is at most half its coordinate's standard deviation `std`.
+    Weights further from 0 would not change sign soon, and their gradients only drown the others':
+    on validation data this bound beats both the plain form and the usual |r| <= 1, by a sixth of
+    the errors (benchmarks/straight_through.py). Being relative, it ignores scale as the sign does.
     r - r.detach() is exactly 0, so the signs are exact, and it carries the gradient (and a NaN).
     """
     fixed = r.detach()
     sign = torch.where(fixed >= 0, 1.0, -1.0).to(r.dtype)
-    return torch.where(fixed.abs() > std.detach(), 0, r - fixed) + sign
+    return torch.where(fixed.abs() > 0.5 * std.detach(), 0, r - fixed) + sign
 
 
 def project(
@@ -64,7 +66,7 @@ def prefers_factored(x: Tensor, units: int) -> bool:
     """
     rows = x.numel() // x.shape[-1]
     needs_gradient = x.requires_grad and torch.is_grad_enabled()
-    return rows <= (2 * units if needs_gradient else units // 2)
+    return rows <= (units if needs_gradient else units // 2)
 
 
 def factored(

@@ -26,7 +26,7 @@ def resample_(module: M, seed: int | None = None) -> M:
     Returns:
         The same module.
 
-    Example:
+    Examples:
         >>> model = nn.Sequential(halfnet.HalfLinear(784, 64, rank=16), nn.ReLU())
         >>> model = halfnet.resample_(model, seed=1)
     """

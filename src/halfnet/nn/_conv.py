@@ -171,7 +171,7 @@ class HalfConv2d(_HalfConv):
         padding_mode: "zeros", "reflect", "replicate" or "circular".
         noise: "learned" (sigma is learned), "fixed" (sigma is 1) or "none" (r_h = B z_h).
         affine: Whether each filter learns a scale u and a shift u0.
-        binary: Whether the weights are sign(r_h), -1 or +1, trained straight through the sign.
+        binary: Whether the weights are sign(r_h), -1 or +1; see `HalfLinear` for the gradient.
         draw: "normal", or "orthogonal" for a z with orthogonal columns.
         init: "default", "paper", or an `Init` with numbers.
         seed: The draws' seed; None takes a new one from torch's global generator.
@@ -181,7 +181,7 @@ class HalfConv2d(_HalfConv):
     Shape:
         Input (N, in_channels, H, W) or without N, output as `torch.nn.Conv2d`.
 
-    Example:
+    Examples:
         >>> layer = halfnet.HalfConv2d(3, 32, kernel_size=5, rank=8)
         >>> layer(torch.randn(2, 3, 32, 32)).shape
         torch.Size([2, 32, 28, 28])
