@@ -84,11 +84,11 @@ def plot(rows):
         points = [row[1:] for row in rows if row[0] == series]
         labels, learned, mean, std = zip(*points, strict=True)
         axes.errorbar(learned, mean, std, marker=marker, capsize=3, color=color, label=name)
-        offset, align = ((-6, 6), "right") if series == "half" else ((6, -12), "left")
-        for label, x, y in zip(labels, learned, mean, strict=True):
+        above = series == "half"
+        for label, x, y, error in zip(labels, learned, mean, std, strict=True):
             axes.annotate(
-                label, (x, y), textcoords="offset points", xytext=offset, ha=align,
-                fontsize=9, color=color,
+                label, (x, y + error if above else y - error), textcoords="offset points",
+                xytext=(0, 4 if above else -12), ha="center", fontsize=8, color=color,
             )  # fmt: skip
     axes.set(xscale="log", xlabel="learned numbers", ylabel="test accuracy, %")
     ticks = [600, 1000, 2000, 3000, 5000]
