@@ -305,7 +305,7 @@ class LayerContract:
     def test_state_dict_holds_what_was_learned_and_a_few_bytes(self):
         state = self.create(rank=3).state_dict()
         assert set(state) == {*LEARNED, "_extra_state"}
-        assert state["_extra_state"].nbytes == 32
+        assert state["_extra_state"].nbytes <= 64
 
     @pytest.mark.parametrize(
         "way",
@@ -433,6 +433,14 @@ class LayerContract:
         assert torch.equal(wide.sigma, layer.sigma)
         assert wide.sigma is not layer.sigma
         assert wide.seed == layer.seed
+        state = torch.random.get_rng_state()
+        layer.eval().sigma.requires_grad_(False)
+        wide = layer.double().widen(**{self.widen_name: layer.units})
+        assert not wide.training
+        assert not wide.sigma.requires_grad
+        assert wide.B.requires_grad
+        assert wide.eps.dtype == torch.float64
+        assert torch.equal(torch.random.get_rng_state(), state)
 
     def test_widening_refuses_orthogonal_draws_and_fewer_units(self):
         with pytest.raises(ValueError, match="draw: expected 'normal'"):

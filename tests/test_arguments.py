@@ -51,11 +51,14 @@ TYPES = [
     (
         linear,
         {"dtype": torch.int64},
-        "dtype: expected a floating-point torch.dtype, got torch.int6",
+        "dtype: expected one of torch's float32, .* got torch.int64",
     ),
-    (linear, {"dtype": torch.complex64}, "dtype: expected a floating-point torch.dtype, got"),
-    (linear, {"dtype": "float"}, "dtype: expected a floating-point torch.dtype, got 'float'"),
+    (linear, {"dtype": torch.complex64}, "dtype: expected one of torch's .*, got torch.complex64"),
+    (linear, {"dtype": "float"}, "dtype: expected one of torch's .*, got 'float'"),
     (linear, {"seed": 0.5}, "seed: expected an integer from 0 to 18446744073709551615, got 0.5"),
+    (linear, {"dtype": torch.float8_e4m3fn}, "dtype: expected one of torch's .*float8_e4m3fn"),
+    (linear, {"affine": "no"}, "affine: expected True or False, got 'no'"),
+    (linear, {"binary": 1}, "binary: expected True or False, got 1"),
     (conv, {"kernel_size": (3, 0.5)}, "kernel_size: expected an integer of at least 1, got 0.5"),
     (conv, {"groups": 1.5}, "groups: expected an integer of at least 1, got 1.5"),
 ]
@@ -93,6 +96,8 @@ def test_inputs_that_do_not_fit(binary):
         layer(torch.randn(3, 7))
     with pytest.raises(HalfnetValueError, match=r"input: expected size 8 .* got shape \(\)"):
         layer(torch.tensor(1.0))
+    with pytest.raises(HalfnetTypeError, match="input: expected a tensor, got list"):
+        layer([[1.0] * 8])
     with pytest.raises(HalfnetTypeError, match=r"input: expected torch.float32 .* torch.float64"):
         layer(torch.randn(3, 8, dtype=torch.float64))
     with pytest.raises(HalfnetTypeError, match=r"input: expected torch.float32 .* torch.int64"):

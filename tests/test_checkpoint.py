@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-from pathlib import Path
 
 import pytest
 import torch
@@ -104,12 +103,43 @@ def test_a_bare_layer_and_a_users_own_class(tmp_path):
         halfnet.load(tmp_path / "own")
 
 
+class Normed(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+        self.norm = nn.BatchNorm1d(width)
+
+
+def test_modes_inside_a_users_class_come_back(tmp_path):
+    model = nn.Sequential(Normed(3), nn.Linear(3, 3))
+    model[0].norm.eval()
+    model[1].bias.requires_grad_(False)
+    halfnet.save(model, tmp_path / "m")
+    loaded = halfnet.load(tmp_path / "m", classes=[Normed])
+    assert [m.training for m in loaded.modules()] == [m.training for m in model.modules()]
+    assert [p.requires_grad for p in loaded.parameters()] == [True, True, True, False]
+
+
+def test_saving_through_a_link_keeps_it(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    halfnet.save(nn.ReLU(), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert isinstance(halfnet.load(tmp_path / "file"), nn.ReLU)
+
+
+def test_the_device_is_the_callers(tmp_path):
+    halfnet.save(network(), tmp_path / "m")
+    loaded = halfnet.load(tmp_path / "m", device="meta")
+    assert all(p.is_meta for p in loaded.parameters())
+    assert loaded[0].eps.is_meta
+
+
 def test_loading_leaves_the_random_state_alone(tmp_path):
     halfnet.save(network(), tmp_path / "m")
     torch.manual_seed(1)
     expected = torch.rand(3)
     torch.manual_seed(1)
-    halfnet.load(tmp_path / "m")
+    halfnet.save(halfnet.load(tmp_path / "m"), tmp_path / "m")
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -133,7 +163,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     def full_disk(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr("os.fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         halfnet.save(network(), tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == before
@@ -188,6 +218,36 @@ class Many(nn.Module):
         super().__init__()
 
 
+class Doubling(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.width = width * 2
+
+
+class Once(nn.Module):
+    times = 0
+
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+        Once.times += 1
+        if Once.times > 1:
+            Once.times = 0
+            raise RuntimeError("only once")
+
+
+class Stateful(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+
+    def get_extra_state(self):
+        return {"a": 1}
+
+    def set_extra_state(self, state):
+        pass
+
+
 class Tensorial(nn.Module):
     def __init__(self, table):
         super().__init__()
@@ -196,11 +256,17 @@ class Tensorial(nn.Module):
 
 UNSAVABLE = {
     "model: expected a torch module, got dict": dict,
-    "model: expected data for weight, got the meta device": lambda: nn.Linear(2, 2, device="meta"),
+    "model: expected a tensor with data for weight, got the meta device": lambda: nn.Linear(
+        2, 2, device="meta"
+    ),
     "expected one that its constructor's arguments rebuild, got differences at 1.weight": tied,
     r"attribute of the same name, got none for 'd_model'": lambda: nn.TransformerEncoderLayer(4, 2),
     r"each constructor argument of model \(Hidden\) .* got none for 'width'": lambda: Hidden(3),
-    r"got none for 'widths'": lambda: Many(3, 4),
+    r"named constructor arguments, got \*widths in Many": lambda: Many(3, 4),
+    r"named constructor arguments, got \*args in LSTM": lambda: nn.LSTM(3, 4),
+    r"got differences at the arguments of the rebuilt one": lambda: Doubling(3),
+    r"rebuild, but building it failed: only once": lambda: Once(3),
+    r"expected a tensor with data for _extra_state, got dict": lambda: Stateful(3),
     r"got Tensor for model.table": lambda: Tensorial(torch.zeros(3)),
     r"expected one that its constructor's arguments rebuild, got differences at extra": (
         changed_after_building
@@ -226,6 +292,16 @@ def spoiled(path, tensors=None, **architecture):
     save_file(found | (tensors or {}), path, metadata | {"architecture": json.dumps(node)})
 
 
+def doubling(levels):
+    """A few bytes that would make 2**30 modules: each level holds the one below twice."""
+    node = {"class": "Sequential", "children": {}}
+    place = "model.0"
+    for level in range(levels):
+        inner = {"a": node, "b": {"same_as": place + ".a" * (levels - level)}}
+        node = {"class": "Sequential", "children": inner}
+    return {"a": node}
+
+
 def write(path, content=b"", metadata=None, **tensors):
     if content:
         path.write_bytes(content)
@@ -241,7 +317,7 @@ FILES = {
         path, metadata={"format": "halfnet-model-1"}
     ),
     "cannot be rebuilt: Expecting value": lambda path: write(
-        path, metadata={"format": "halfnet-model-1", "architecture": "{"[:0] + "x"}
+        path, metadata={"format": "halfnet-model-1", "architecture": "x", "modes": "{}"}
     ),
     "expected a layer of torch or halfnet, got 'system'": lambda path: spoiled(
         path, **{"class": "system"}
@@ -249,16 +325,29 @@ FILES = {
     "expected a layer of torch or halfnet, got 'functional'": lambda path: spoiled(
         path, **{"class": "functional"}
     ),
-    "expected a container of torch, got Linear": lambda path: spoiled(
-        path, **{"class": "Linear", "children": {}}
-    ),
+    "expected the arguments of Linear": lambda path: spoiled(path, **{"class": "Linear"}),
+    "got .*args in LSTM": lambda path: spoiled(path, **{"class": "LSTM"}),
     "unexpected keyword argument": lambda path: spoiled(path, args={"command": "ls"}),
-    "dtype: expected one of torch's, got 'nn'": lambda path: spoiled(
-        path, args={"dtype": {"dtype": "nn"}}
+    "expected a JSON object, got list": lambda path: spoiled(
+        path, **{"class": "Sequential", "children": {"0": []}}
     ),
-    r"size mismatch for 0\.B": lambda path: spoiled(path, {"0.B": torch.zeros(6, 3)}),
+    "cannot be rebuilt: ": lambda path: spoiled(path, args=3),
+    "dtype: expected one of torch's .*, got 'nn'": lambda path: spoiled(
+        path, args={"in_features": 6, "out_features": 4, "rank": 2, "dtype": {"dtype": "nn"}}
+    ),
+    "modulo by zero": lambda path: spoiled(
+        path,
+        **{"class": "GroupNorm"},
+        args={"num_groups": 0, "num_channels": 4, "eps": 1e-5, "affine": True, "bias": True},
+    ),
+    "expected at most 100000 modules": lambda path: spoiled(
+        path, **{"class": "Sequential", "children": doubling(30)}
+    ),
+    r"0\.B: expected shape \(6, 2\), got \(6, 3\)": lambda path: spoiled(
+        path, {"0.B": torch.zeros(6, 3)}
+    ),
     "checksum of the draws": lambda path: spoiled(
-        path, {"0._extra_state": torch.tensor([1, 0, 3, 5])}
+        path, {"0._extra_state": torch.tensor([1, 0, 3, 5, 6])}
     ),
 }
 

@@ -242,6 +242,77 @@ def test_sign_kernel_cusps_have_gradient_zero():
     assert torch.autograd.grad(K, x)[0].abs().max() == 0
 
 
+@pytest.mark.parametrize("activation", ["relu", "erf", "sign"])
+def test_float32_kernels_at_784_inputs_agree_with_float64(activation):
+    B, sigma = parts(784, 16)
+    x = torch.rand(30, 784, dtype=torch.float64)
+    x[1] = x[0] * (1 + 1e-6)
+    for scale in (1e-3, 1, 1e3):
+        exact = Geometry(B, sigma).kernel(x * scale, activation=activation)
+        single = Geometry(B.float(), sigma.float()).kernel(
+            (x * scale).float(), activation=activation
+        )
+        # angles below 1e-3 are not resolved, which relu's smooth kernel doesn't feel
+        limit = 1e-5 if activation == "relu" else 1.5e-3
+        assert ((single - exact).abs() / exact.abs().max()).max() < limit
+    if activation == "sign":
+        assert torch.equal(single.diagonal(), torch.ones(30))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_half_precision_geometries_are_computed_in_float32(activation, dtype):
+    B, sigma = (part.to(dtype) for part in parts(784, 16))
+    x = torch.rand(10, 784).to(dtype)
+    x = x / 8 if activation in ("relu", "identity") else x  # or the kernel itself would overflow
+    low, high = Geometry(B, sigma), Geometry(B.double(), sigma.double())
+    kernel = low.kernel(x, activation=activation)
+    assert kernel.dtype == dtype
+    torch.testing.assert_close(
+        kernel.double(), high.kernel(x.double(), activation=activation), rtol=0.01, atol=0.01
+    )
+    for single in (low.spectrum(), low.distance(x, x.flip(0)), low.inner(x, x)):
+        assert single.dtype == dtype
+        assert single.isfinite().all()
+
+
+def test_large_and_small_norms_do_not_overflow():
+    geometry = Geometry(*(part.float() for part in parts()))
+    x = rows(5).float()
+    expected = geometry.kernel(x, activation="sign")
+    for scale in (1e-25, 1e18):
+        torch.testing.assert_close(geometry.kernel(x * scale, activation="sign"), expected)
+    torch.testing.assert_close(geometry.kernel(x * 1e15, activation="erf"), expected)
+    big = geometry.kernel(x * 1e15, activation="relu")
+    torch.testing.assert_close(big / 1e30, geometry.kernel(x))
+    assert geometry.distance(x * 1e25, x * 0).isfinite().all()
+
+
+def test_autocast_does_not_blur_a_kernel():
+    geometry = Geometry(*(part.float() for part in parts()))
+    x = rows(5).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(geometry.kernel(x), geometry.kernel(x.clone()))
+        blurred = geometry.kernel(x, activation="sign")
+    assert torch.equal(blurred, geometry.kernel(x, activation="sign"))
+
+
+@pytest.mark.parametrize("activation", ["relu", "sign", "erf"])
+def test_at_a_zero_row_the_gradient_is_zero_by_definition(activation):
+    geometry = Geometry(*parts())
+    zero = torch.zeros(1, 20, dtype=torch.float64, requires_grad=True)
+    geometry.kernel(rows(3), zero, activation).sum().backward()
+    assert zero.grad.abs().max() == 0
+
+
+def test_relu_kernel_in_forward_mode():
+    geometry, x, direction = Geometry(*parts()), rows(4), rows(4)
+    _, tangent = torch.func.jvp(geometry.kernel, (x,), (direction,))
+    step = 1e-6
+    ahead, behind = (geometry.kernel(x + sign * step * direction) for sign in (1, -1))
+    torch.testing.assert_close(tangent, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-7)
+
+
 def test_zero_rows():
     geometry = Geometry(*parts())
     x, zero = rows(1), torch.zeros(1, 20, dtype=torch.float64)
@@ -359,6 +430,7 @@ BAD_CALLS = {
     r"x: expected torch.float64, got torch.float32": lambda: Geometry(*parts()).embed(
         torch.ones(3, 20)
     ),
+    "B: expected a tensor, got list": lambda: Geometry([[1.0]]),
     r"y: expected a tensor, got list": lambda: Geometry(*parts()).kernel(rows(3), [[1.0]]),
     r"activation: expected one of 'relu', 'sign', 'erf', 'identity', got 'tanh'": lambda: Geometry(
         *parts()

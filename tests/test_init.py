@@ -25,6 +25,20 @@ def test_numbers_and_what_they_leave_to_the_default():
     assert zero.B.abs().max() == 0
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"B": -1}, r"init\.B: expected a finite number of at least 0, got -1"),
+        ({"sigma": "x"}, r"init\.sigma: expected a finite number, got 'x'"),
+        ({"u": float("nan")}, r"init\.u: expected a finite number, got nan"),
+        ({"u0": True}, r"init\.u0: expected a finite number, got True"),
+    ],
+)
+def test_numbers_that_are_none(values, message):
+    with pytest.raises(halfnet.HalfnetError, match=message):
+        halfnet.Init(**values)
+
+
 @pytest.mark.parametrize("options", [{}, {"noise": "none"}, {"noise": "fixed"}, {"binary": True}])
 def test_the_default_keeps_the_size_of_signals_at_any_fan_in(options):
     """Standardized inputs give outputs of one size, whether the fan-in is 64 or 8192."""

@@ -121,6 +121,38 @@ def test_inductor_compiles_training():
     assert model[0].B.grad is not None
 
 
+def test_the_sign_of_zero_is_plus_one():
+    zero = halfnet.Init(B=0, sigma=0, u=1)
+    layer = halfnet.HalfLinear(4, 3, rank=1, binary=True, init=zero)
+    assert torch.equal(layer.weight, torch.ones(3, 4))
+
+
+def test_autocast_does_not_flip_signs():
+    layer = halfnet.HalfLinear(784, 256, rank=16, binary=True, init=halfnet.Init(B=0.1, sigma=0.1))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(layer.weight, layer.to_dense().weight)
+
+
+def test_parameters_of_another_dtype_as_mixed_precision_passes_them():
+    for options in ({}, {"noise": "none"}, {"binary": True}, {"rank": 0}, {"noise": "fixed"}):
+        layer = halfnet.HalfLinear(13, 8, **{"rank": 3} | options)
+        low = {name: p.bfloat16() for name, p in layer.named_parameters()}
+        x = torch.randn(5, 13)
+        out = torch.func.functional_call(layer, low, (x.bfloat16(),))
+        assert out.dtype == torch.bfloat16
+        torch.testing.assert_close(out.float(), layer(x), rtol=0.1, atol=0.2)
+
+
+@pytest.mark.parametrize("options", [{}, {"noise": "none"}, {"binary": True}])
+def test_export_with_any_number_of_rows(options):
+    layer = halfnet.HalfLinear(13, 8, rank=3, **options).eval()
+    rows = torch.export.Dim("rows", min=2, max=4096)
+    program = torch.export.export(layer, (torch.randn(4, 13),), dynamic_shapes=({0: rows},))
+    for n in (2, 5, 1000):
+        x = torch.randn(n, 13)
+        torch.testing.assert_close(program.module()(x), layer(x))
+
+
 def test_a_nan_in_what_is_learned_is_not_hidden_by_the_sign():
     layer = halfnet.HalfLinear(4, 3, rank=1, binary=True)
     with torch.no_grad():

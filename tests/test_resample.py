@@ -40,6 +40,13 @@ def test_derived_seeds_are_stable():
     assert derived_seed(5, "") != derived_seed(5, "0") != derived_seed(50, "")
 
 
+def test_a_compiled_model_gets_the_same_draws():
+    plain, compiled = (nn.Sequential(halfnet.HalfLinear(6, 4, rank=2)) for _ in range(2))
+    halfnet.resample_(plain, seed=3)
+    halfnet.resample_(torch.compile(compiled), seed=3)
+    assert torch.equal(plain[0].eps, compiled[0].eps)
+
+
 def test_without_a_seed_torchs_generator_governs():
     layer = halfnet.HalfLinear(6, 4, rank=2)
     torch.manual_seed(3)

@@ -1,6 +1,7 @@
 """What a state dict that doesn't fit does: torch's own kind of error, and nothing half-changed."""
 
 import copy
+import pickle
 import re
 
 import pytest
@@ -9,6 +10,7 @@ from safetensors.torch import load_model, save_file, save_model
 from torch import nn
 
 import halfnet
+from halfnet import _draws
 
 
 def model(seed=1, **options):
@@ -50,7 +52,23 @@ BAD_STATES = {
     "negative kind": (lambda state: changed(state, 1, -1), "kind of draw: .* got -1"),
     "half-precision record": (
         lambda state: {key: tensor.half() for key, tensor in state.items()},
-        r"record of the draws: expected an int64 tensor of 4 numbers .* got torch\.float16",
+        r"record of the draws: expected an int64 tensor \(format .* got torch\.float16",
+    ),
+    "layout": (
+        lambda state: changed(state, 4, 15),
+        r"shape of a unit's weights: expected \(30,\), got \(15,\)",
+    ),
+    "integers": (
+        lambda state: state | {"0.B": torch.zeros(30, 4, dtype=torch.int64)},
+        r"0\.B: expected a floating-point tensor, got torch\.int64",
+    ),
+    "sparse": (
+        lambda state: state | {"0.B": torch.zeros(30, 4).to_sparse()},
+        r"0\.B: expected a dense tensor, got torch\.sparse_coo",
+    ),
+    "list": (
+        lambda state: state | {"0.sigma": [1.0] * 30},
+        r"0\.sigma: expected a floating-point tensor, got list",
     ),
     "no tensor": (with_record({"seed": 3}), r"record of the draws: expected .*, got \{'seed': 3\}"),
     "short record": (with_record(torch.zeros(3, dtype=torch.int64)), r"of shape \(3,\)"),
@@ -98,6 +116,104 @@ def test_missing_and_unexpected_keys_are_torchs_errors():
     assert torch.equal(other[0].eps, eps)
     with pytest.raises(RuntimeError, match=r'Unexpected key\(s\) in state_dict: "0.eps"'):
         model().load_state_dict(model().state_dict() | {"0.eps": eps})
+
+
+@pytest.mark.parametrize("change", ["missing", "unexpected"])
+def test_a_strict_load_with_other_keys_changes_nothing(change):
+    state = model(seed=2).state_dict()
+    ours = model(seed=1, noise="learned" if change == "missing" else "fixed")
+    if change == "missing":
+        del state["0.B"]
+    before = copy.deepcopy(ours[0])
+    with pytest.raises(RuntimeError, match=r"0\.B" if change == "missing" else r"0\.sigma"):
+        ours.load_state_dict(state)
+    assert ours[0].seed == 1
+    assert torch.equal(ours[0].eps, before.eps)
+    assert torch.equal(ours[0].u, before.u)
+
+
+def test_load_hooks_run_once_and_before_the_checks():
+    ours, calls = model(seed=1), []
+
+    def rename(module, state_dict, prefix, *args):
+        calls.append(prefix)
+        if prefix + "old" in state_dict:
+            state_dict[prefix + "B"] = state_dict.pop(prefix + "old")
+
+    ours[0].register_load_state_dict_pre_hook(rename)
+    state = model(seed=2).state_dict()
+    state["0.old"] = state.pop("0.B")
+    ours[0].load_state_dict({key[2:]: value for key, value in state.items() if key[0] == "0"})
+    assert torch.equal(ours[0].B, model(seed=2)[0].B)
+    assert calls == [""]
+    bad = model(seed=3)[0].state_dict()
+    bad["old"] = torch.zeros(30, 9)
+    with pytest.raises(RuntimeError, match="size mismatch for B"):
+        ours[0].load_state_dict(bad)
+    assert ours[0].seed == 2
+
+
+def test_another_layout_of_the_same_fan_in_is_refused():
+    wide, tall = (halfnet.HalfConv2d(2, 4, kernel, rank=2) for kernel in ((3, 5), (5, 3)))
+    with pytest.raises(RuntimeError, match=r"weights: expected \(2, 5, 3\), got \(2, 3, 5\)"):
+        tall.load_state_dict(wide.state_dict())
+
+
+def test_parametrized_layers_load_and_widen():
+    layer = torch.nn.utils.parametrizations.weight_norm(model()[0], "B")
+    other = torch.nn.utils.parametrizations.weight_norm(model(seed=5)[0], "B")
+    other.load_state_dict(layer.state_dict())
+    x = torch.randn(3, 30)
+    assert torch.equal(other(x), layer(x))
+    torch.testing.assert_close(layer.widen(20).weight[:12], layer.weight)
+
+
+def test_pickles_verify_the_draws(monkeypatch):
+    data = pickle.dumps(model())
+    monkeypatch.setattr(_draws, "_KEY_STEPS", (1, 2))
+    with pytest.raises(halfnet.HalfnetError, match="checksum of the draws"):
+        pickle.loads(data)
+    monkeypatch.setattr(_draws, "FORMAT_VERSION", 2)
+    with pytest.raises(halfnet.HalfnetError, match="format version of the draws: expected 2, got"):
+        pickle.loads(data)
+
+
+def test_meta_layers_pickle_and_run():
+    layer = pickle.loads(pickle.dumps(halfnet.HalfLinear(30, 12, rank=4, device="meta")))
+    assert layer(torch.empty(5, 30, device="meta")).shape == (5, 12)
+    layer.to_empty(device="cpu")
+    assert layer.eps.shape == (12, 30)
+
+
+def test_a_failing_redraw_changes_nothing():
+    layer = model()[0]
+    eps = layer.eps
+    for seed in (-1, 2**64, "x", None, True):
+        with pytest.raises(halfnet.HalfnetError, match="seed: expected an integer from 0 to"):
+            layer.redraw(seed)
+    assert layer.seed == 1
+    assert layer.eps is eps
+
+
+def test_a_deep_copy_keeps_one_layer_one():
+    layer = model()[0]
+    copies = copy.deepcopy([layer, layer])
+    assert copies[0] is copies[1]
+
+
+@pytest.mark.parametrize("way", ["resample", "load", "half"])
+def test_layers_that_changed_in_inference_mode_can_be_trained(way):
+    network = model()
+    with torch.inference_mode():
+        if way == "resample":
+            halfnet.resample_(network, seed=3)
+        elif way == "load":
+            network[0].set_extra_state(model(seed=2)[0].get_extra_state())
+        else:
+            network[0]._place(network[0].eps.device, torch.bfloat16)
+            network[0]._place(network[0].eps.device, torch.float32)
+    network(torch.randn(5, 30, requires_grad=True)).sum().backward()
+    assert network[0].B.grad is not None
 
 
 def test_the_seed_and_kind_come_with_the_state():

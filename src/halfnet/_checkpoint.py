@@ -20,13 +20,17 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
+from halfnet import _checks
 from halfnet._init import Init
-from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetTypeError, HalfnetValueError
+from halfnet.exceptions import HalfnetFileError, HalfnetTypeError, HalfnetValueError
 from halfnet.nn._base import HalfLayer
 from halfnet.nn._conv import HalfConv1d, HalfConv2d, HalfConv3d
 from halfnet.nn._linear import HalfLinear
 
 _FORMAT = "halfnet-model-1"
+_MOST_MODULES = 100_000
+_UNFIT = "expected one that its constructor's arguments rebuild"
+_DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in _checks.DTYPES}
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _HALF_LAYERS: dict[str, type[nn.Module]] = {
     cls.__name__: cls for cls in (HalfLinear, HalfConv1d, HalfConv2d, HalfConv3d)
@@ -40,7 +44,8 @@ Node = dict[str, Any]
 def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     """Write `model`, architecture and learned numbers, to one safetensors file.
 
-    Half layers, torch's own layers and containers of them are known. A class of your own is saved
+    Half layers, most of torch's layers and its containers are known (not those whose constructor's
+    arguments cannot be read back, such as LSTM or MultiheadAttention). A class of your own is saved
     by its name and its constructor's arguments, which must stand on it as attributes of the same
     names; `load` is then given the class. That the file rebuilds the model is checked first, and it
     appears whole or not at all.
@@ -58,18 +63,25 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     architecture = _describe(model, "model", {})
     tensors, _ = _split_shared(model)
     for name, tensor in tensors.items():
-        if tensor.is_meta:
-            raise HalfnetValueError(f"model: expected data for {name}, got the meta device")
+        if not isinstance(tensor, Tensor) or tensor.is_meta:
+            got = "the meta device" if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise HalfnetValueError(f"model: expected a tensor with data for {name}, got {got}")
     _check_rebuilds(model, architecture)
-    path = Path(path)
-    metadata = {"format": _FORMAT, "architecture": json.dumps(architecture, separators=(",", ":"))}
+    path = Path(os.path.realpath(path))  # through a link, to the file that it names
+    metadata = {"format": _FORMAT} | {
+        key: json.dumps(value, separators=(",", ":"))
+        for key, value in (("architecture", architecture), ("modes", _modes(model)))
+    }
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
         copies = {
             name: t.detach().clone(memory_format=torch.contiguous_format)
             for name, t in tensors.items()
         }
-        temporary.write_bytes(to_bytes(copies, metadata))
+        with temporary.open("xb") as file:
+            file.write(to_bytes(copies, metadata))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -104,16 +116,48 @@ def load(
             f"got {metadata.get('format')!r}"
         )
     try:
-        with torch.random.fork_rng(devices=[]):  # initial values are about to be overwritten
-            model = _build(json.loads(metadata["architecture"]), own, "model", {})
-        _, shared = _split_shared(model)
-        repeated = {name: tensors[owner] for name, owner in shared.items()}
-        model.load_state_dict(tensors | repeated, assign=True)
-    except (HalfnetError, RuntimeError, LookupError, TypeError, ValueError) as error:
+        model = _rebuilt(metadata, tensors, own)
+    except Exception as error:  # a file may hold anything, and a constructor raise anything
         raise HalfnetFileError(f"{path}: the model cannot be rebuilt: {error}") from error
+    return model.to(device)
+
+
+def _rebuilt(
+    metadata: dict[str, str], tensors: dict[str, Tensor], own: dict[str, type[nn.Module]]
+) -> nn.Module:
+    architecture, modes = (json.loads(metadata[key]) for key in ("architecture", "modes"))
+    # Nothing is allocated or drawn until the shapes are known to be those of the file's tensors.
+    # A class of the user's may compute with numbers in its constructor, which meta has not.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu" if own else "meta"):
+        model = _Builder(own).build(architecture, "model")
+    expected, shared = _split_shared(model)
+    for name, tensor in expected.items():
+        if name not in tensors or tensors[name].shape != tensor.shape:
+            got = tuple(tensors[name].shape) if name in tensors else "none"
+            raise HalfnetValueError(f"{name}: expected shape {tuple(tensor.shape)}, got {got}")
+    repeated = {name: tensors[owner] for name, owner in shared.items()}
+    model.load_state_dict(tensors | repeated, assign=True)
     for name, owner in shared.items():  # what was one tensor was assigned to each of its places
         _set_tensor(model, name, _get_tensor(model, owner))
-    return model.to(device)
+    _set_modes(model, modes)
+    return model
+
+
+# Modes: what a model's modules and parameters are switched to, which is not architecture.
+
+
+def _modes(model: nn.Module) -> dict[str, list[str]]:
+    return {
+        "evaluating": [name for name, module in model.named_modules() if not module.training],
+        "frozen": [name for name, p in model.named_parameters() if not p.requires_grad],
+    }
+
+
+def _set_modes(model: nn.Module, modes: dict[str, list[str]]) -> None:
+    for name, module in model.named_modules():
+        module.training = name not in modes["evaluating"]
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in modes["frozen"])
 
 
 def _get_tensor(model: nn.Module, name: str) -> Tensor:
@@ -139,8 +183,6 @@ def _describe(module: nn.Module, name: str, seen: dict[int, str]) -> Node:
     node: Node = {"class": cls.__name__}
     if not _is_known(cls):
         node["own"] = True
-    if not module.training:
-        node["training"] = False
     if cls in _CONTAINERS:
         node["children"] = {
             key: _describe(child, f"{name}.{key}", seen)
@@ -159,22 +201,33 @@ def _describe(module: nn.Module, name: str, seen: dict[int, str]) -> Node:
 def _constructor_arguments(module: nn.Module, name: str) -> dict[str, Any]:
     """Read back what a module was built with: attributes named as its constructor's parameters."""
     arguments: dict[str, Any] = {}
-    takes_none = type(module).__init__ is nn.Module.__init__
-    if takes_none or type(module) is nn.Identity:  # which takes any and keeps none
-        return arguments
-    for key, parameter in inspect.signature(type(module)).parameters.items():
-        if key in _NOT_ARCHITECTURE:
-            continue
-        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if variadic or not hasattr(module, key):
+    for key in _constructor_names(type(module)):
+        if not hasattr(module, key):
             raise HalfnetValueError(
                 f"model: expected each constructor argument of {name} "
                 f"({type(module).__name__}) as an attribute of the same name, got none for "
                 f"{key!r}; save its state_dict() instead"
             )
         value = getattr(module, key)
-        arguments[key] = value is not None if key == "bias" else value
+        is_tensor = key == "bias" and (value is None or isinstance(value, Tensor))
+        arguments[key] = value is not None if is_tensor else value
     return arguments
+
+
+def _constructor_names(cls: type[nn.Module]) -> list[str]:
+    """Return the names of a constructor's arguments; one that takes any number is refused."""
+    if cls.__init__ is nn.Module.__init__ or cls is nn.Identity:  # which takes any and keeps none
+        return []
+    names = []
+    for key, parameter in inspect.signature(cls).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise HalfnetValueError(
+                f"model: expected named constructor arguments, got *{key} in {cls.__name__}; save "
+                "its state_dict() instead"
+            )
+        if key not in _NOT_ARCHITECTURE:
+            names.append(key)
+    return names
 
 
 def _encode(value: Any, name: str) -> Any:
@@ -209,19 +262,23 @@ def _split_shared(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
 def _check_rebuilds(model: nn.Module, architecture: Node) -> None:
     own = {cls.__name__: cls for cls in map(type, model.modules()) if not _is_known(cls)}
     # A class of the user's may compute with numbers in its constructor, which meta has not.
-    with torch.random.fork_rng(devices=[]), torch.device("cpu" if own else "meta"):
-        twin = _build(architecture, own, "model", {})
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("cpu" if own else "meta"):
+            twin = _Builder(own).build(architecture, "model")
+        same = _describe(twin, "model", {}) == architecture
+    except Exception as error:  # the user's constructors may raise anything
+        raise HalfnetValueError(f"model: {_UNFIT}, but building it failed: {error}") from error
 
     def outline(module: nn.Module) -> dict[str, Any]:
         tensors, shared = _split_shared(module)
         return {name: tuple(tensor.shape) for name, tensor in tensors.items()} | shared
 
     want, got = outline(model), outline(twin)
-    if want != got:
-        names = sorted(name for name in want.keys() | got.keys() if want.get(name) != got.get(name))
+    names = sorted(name for name in want.keys() | got.keys() if want.get(name) != got.get(name))
+    if names or not same:
+        where = ", ".join(names[:3]) or "the arguments of the rebuilt one"
         raise HalfnetValueError(
-            "model: expected one that its constructor's arguments rebuild, got differences at "
-            f"{', '.join(names[:3])}; save its state_dict() instead"
+            f"model: {_UNFIT}, got differences at {where}; save its state_dict() instead"
         )
 
 
@@ -232,37 +289,62 @@ def _is_known(cls: type[nn.Module]) -> bool:
     return _HALF_LAYERS.get(cls.__name__) is cls or getattr(nn, cls.__name__, None) is cls
 
 
-def _find(node: Node, own: dict[str, type[nn.Module]]) -> type[nn.Module]:
-    name = node["class"]
-    if node.get("own"):
-        if name not in own:
-            raise HalfnetValueError(f"classes: expected one named {name!r}, got {sorted(own)}")
-        return own[name]
-    found = _HALF_LAYERS.get(name) or getattr(nn, name, None)
-    if not (isinstance(found, type) and issubclass(found, nn.Module)):
-        raise HalfnetValueError(f"expected a layer of torch or halfnet, got {name!r}")
-    return found
+class _Builder:
+    """Builds the modules of JSON nodes, each name looked up among known classes."""
 
+    def __init__(self, own: dict[str, type[nn.Module]]) -> None:
+        self.own = own
+        self.built: dict[str, nn.Module] = {}
+        self.sizes: dict[str, int] = {}  # modules in each, a shared one counted at each place
 
-def _build(
-    node: Node, own: dict[str, type[nn.Module]], name: str, built: dict[str, nn.Module]
-) -> nn.Module:
-    """Return the module of a JSON node; `built` holds those made so far by their names."""
-    if "same_as" in node:
-        return built[node["same_as"]]
-    cls = _find(node, own)
-    if "children" in node:
-        if cls not in _CONTAINERS:
-            raise HalfnetValueError(f"expected a container of torch, got {cls.__name__}")
-        container: nn.Module = cls()
-        built[name] = container
-        for key, child in node["children"].items():
-            container.add_module(key, _build(child, own, f"{name}.{key}", built))
-        container.training = node.get("training", True)
+    def build(self, node: Any, name: str) -> nn.Module:
+        """Return the module of a node that stands at `name`."""
+        if not isinstance(node, dict):
+            raise HalfnetValueError(f"{name}: expected a JSON object, got {type(node).__name__}")
+        if "same_as" in node:
+            original = node["same_as"]
+            self._count(name, self.sizes[original])
+            return self.built[original]
+        cls = self._find(node)
+        if cls in _CONTAINERS:
+            return self._container(cls, node, name)
+        arguments = {key: _decode(value) for key, value in dict(node["args"]).items()}
+        if cls not in _HALF_LAYERS.values() and set(arguments) != set(_constructor_names(cls)):
+            raise HalfnetValueError(f"{name}: expected the arguments of {cls.__name__}")
+        module = cls(**arguments)
+        self.built[name] = module
+        self._count(name, 1)
+        return module
+
+    def _container(self, cls: type[nn.Module], node: Node, name: str) -> nn.Module:
+        container = cls()
+        self.built[name] = container
+        size = 1
+        for key, child in dict(node["children"]).items():
+            place = f"{name}.{key}"
+            container.add_module(key, self.build(child, place))
+            size += self.sizes[place]
+        self._count(name, size)
         return container
-    module = cls(**{key: _decode(value) for key, value in node["args"].items()})
-    built[name] = module
-    return module.train(node.get("training", True))
+
+    def _count(self, name: str, size: int) -> None:
+        # Shared modules in shared modules double at each level, and with them every state dict.
+        if size > _MOST_MODULES:
+            raise HalfnetValueError(f"{name}: expected at most {_MOST_MODULES} modules, got {size}")
+        self.sizes[name] = size
+
+    def _find(self, node: Node) -> type[nn.Module]:
+        name = node["class"]
+        if node.get("own"):
+            if name not in self.own:
+                raise HalfnetValueError(
+                    f"classes: expected one named {name!r}, got {sorted(self.own)}"
+                )
+            return self.own[name]
+        found = _HALF_LAYERS.get(name) or getattr(nn, name, None)
+        if not (isinstance(found, type) and issubclass(found, nn.Module)):
+            raise HalfnetValueError(f"expected a layer of torch or halfnet, got {name!r}")
+        return found
 
 
 def _decode(value: Any) -> Any:
@@ -271,8 +353,5 @@ def _decode(value: Any) -> Any:
     if isinstance(value, dict):
         if "init" in value:
             return Init(**value["init"])
-        dtype = getattr(torch, value["dtype"])
-        if not isinstance(dtype, torch.dtype):
-            raise HalfnetValueError(f"dtype: expected one of torch's, got {value['dtype']!r}")
-        return dtype
+        return _checks.floating_dtype("dtype", _DTYPES.get(value["dtype"], value["dtype"]))
     return value

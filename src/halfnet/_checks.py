@@ -1,5 +1,7 @@
 """Checks of what a caller passes in. Each failure is one sentence: argument, expected, got."""
 
+import math
+import numbers
 import operator
 from collections.abc import Collection
 from typing import Any
@@ -9,6 +11,7 @@ import torch
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 
 SEED_LIMIT = 2**64
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None, why: str = "") -> int:
@@ -26,6 +29,23 @@ def integer(name: str, value: Any, low: int, high: int | None = None, why: str =
     return number
 
 
+def boolean(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise HalfnetTypeError(f"{name}: expected True or False, got {value!r}")
+    return value
+
+
+def number(name: str, value: Any, low: float = -math.inf) -> float:
+    """Return `value` as a finite float of at least `low`."""
+    expected = "a finite number" + (f" of at least {low:g}" if low > -math.inf else "")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise HalfnetTypeError(f"{name}: expected {expected}, got {value!r}")
+    if not low <= float(value) < math.inf:
+        raise HalfnetValueError(f"{name}: expected {expected}, got {value!r}")
+    return float(value)
+
+
 def choice(name: str, value: Any, options: Collection[str]) -> str:
     """Return `value` if it is one of `options`."""
     if not isinstance(value, str) or value not in options:
@@ -36,7 +56,7 @@ def choice(name: str, value: Any, options: Collection[str]) -> str:
 
 def sizes(name: str, value: Any, count: int, low: int) -> tuple[int, ...]:
     """Return `count` integers of at least `low`, from one integer or a sequence of `count`."""
-    if isinstance(value, (tuple, list, torch.Size)):
+    if isinstance(value, (tuple, list)):
         if len(value) != count:
             raise HalfnetValueError(
                 f"{name}: expected one integer or {count} of them, got {value!r}"
@@ -48,8 +68,9 @@ def sizes(name: str, value: Any, count: int, low: int) -> tuple[int, ...]:
 def floating_dtype(name: str, value: torch.dtype | None) -> torch.dtype:
     """Return a real floating-point dtype; None is torch's default."""
     dtype = torch.get_default_dtype() if value is None else value
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise HalfnetTypeError(f"{name}: expected a floating-point torch.dtype, got {value!r}")
+    if dtype not in DTYPES:
+        names = ", ".join(str(known).removeprefix("torch.") for known in DTYPES)
+        raise HalfnetTypeError(f"{name}: expected one of torch's {names}, got {value!r}")
     return dtype
 
 

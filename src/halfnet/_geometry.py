@@ -37,6 +37,9 @@ class Geometry:
     def __init__(
         self, B: Tensor | None, sigma: Tensor | None = None, *, binary: bool = False
     ) -> None:
+        for name, part in (("B", B), ("sigma", sigma)):
+            if part is not None and not isinstance(part, Tensor):
+                raise HalfnetTypeError(f"{name}: expected a tensor, got {type(part).__name__}")
         if B is None and sigma is None:
             raise HalfnetValueError("B: expected a tensor where sigma is None, got None")
         if B is not None and B.dim() != 2:
@@ -87,7 +90,8 @@ class Geometry:
 
     def inner(self, x: Tensor, y: Tensor) -> Tensor:
         """Return x' Sigma y for each pair of vectors in the last dimension; the rest broadcasts."""
-        return (self._coordinates("x", x) * self._coordinates("y", y)).sum(-1)
+        inner = (self._coordinates("x", x) * self._coordinates("y", y)).sum(-1)
+        return inner.to(self._like.dtype)
 
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the Mahalanobis distance sqrt((x - y)' Sigma (x - y)), the rest broadcasting.
@@ -95,14 +99,16 @@ class Geometry:
         Where the distance is 0 it has a cusp, and the gradient is 0 by definition.
         """
         difference = self._checked("x", x) - self._checked("y", y)
-        return _sqrt(self._coordinates("x", difference).square().sum(-1))
+        norms, _ = _norms_and_directions(self._coordinates("x", difference))
+        return norms.squeeze(-1).to(self._like.dtype)
 
     def kernel(self, x: Tensor, y: Tensor | None = None, activation: str = "relu") -> Tensor:
         """Return E[g(r.x) g(r.y)] over r ~ N(0, Sigma), in closed form, for all pairs of rows.
 
-        The sign kernel has a cusp where two rows are parallel, as all of them have at a row with
-        x' Sigma x = 0; the gradient there is 0 by definition. Rows count as parallel where their
-        angle is below what the dtype resolves (about 1e-3 in float32, 3e-8 in float64).
+        Where a kernel has a cusp, the gradient is 0 by definition: for relu, sign and erf at a row
+        with x' Sigma x = 0, and for sign also where two rows are parallel. Rows count as parallel
+        where their angle is below what the dtype resolves (about 1e-3 in float32, 4e-8 in
+        float64). Half precisions are computed in float32.
 
         Args:
             x: Rows, (n, d).
@@ -118,13 +124,15 @@ class Geometry:
                 "kernel: expected a continuous layer, got a binary one: a sum of signs is not "
                 "normal, so the expectation has no closed form"
             )
-        fx = self._rows("x", x)
-        fy = fx if y is None else self._rows("y", y)
-        product = fx @ fy.mT
-        # x with itself takes its squares from the product's diagonal: the angle is then exactly 0.
-        sx = product.diagonal() if y is None else fx.square().sum(-1)
-        sy = sx if y is None else fy.square().sum(-1)
-        return _KERNELS[activation](product, sx[:, None], sy[None, :])
+        with _products.no_autocast(self._like):
+            a, fx = _norms_and_directions(self._rows("x", x))
+            b, fy = (a, fx) if y is None else _norms_and_directions(self._rows("y", y))
+            cosine = fx @ fy.mT
+            if y is None:  # a row's angle with itself is 0, whatever rounding says
+                itself = torch.eye(len(a), dtype=torch.bool, device=a.device)
+                cosine = torch.where(itself, (a > 0).to(a.dtype), cosine)
+            kernel: Tensor = _KERNELS[activation](cosine, a, b.mT)
+            return kernel.to(self._like.dtype)
 
     def sample(self, n: int, seed: int | None = None) -> Tensor:
         """Return n vectors drawn from N(0, Sigma), (n, d), differentiable in B and sigma.
@@ -148,14 +156,21 @@ class Geometry:
         They are the standard deviations of r along the principal axes of the learned subspace;
         their squares are the energies that the paper's spectral analysis adds up.
         """
-        return self._like.new_zeros(0) if self.B is None else torch.linalg.svdvals(self.B)
+        if self.B is None:
+            return self._like.new_zeros(0)
+        values: Tensor = torch.linalg.svdvals(_at_least_float32(self.B))
+        return values.to(self.B.dtype)
 
     def _coordinates(self, name: str, x: Tensor) -> Tensor:
-        """Return (B'x, sigma * x): vectors whose ordinary inner product is `inner`."""
-        x = self._checked(name, x)
-        parts = [] if self.B is None else [x @ self.B]
-        parts += [] if self.sigma is None else [x * self.sigma]
-        return torch.cat(parts, -1)
+        """Return (B'x, sigma * x): vectors whose ordinary inner product is `inner`.
+
+        Half precisions have neither the range nor the digits for what follows: float32 at least.
+        """
+        x = _at_least_float32(self._checked(name, x))
+        with _products.no_autocast(x):
+            parts = [] if self.B is None else [x @ _at_least_float32(self.B)]
+            parts += [] if self.sigma is None else [x * _at_least_float32(self.sigma)]
+            return torch.cat(parts, -1)
 
     def _rows(self, name: str, x: Tensor) -> Tensor:
         if isinstance(x, Tensor) and x.dim() != 2:
@@ -175,6 +190,10 @@ class Geometry:
         return x
 
 
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def _unit_variance(B: Tensor | None, sigma: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     """Scale each coordinate to variance 1; one that never varies stays 0."""
     variance = _products.variances(B, sigma)
@@ -186,7 +205,8 @@ def _unit_variance(B: Tensor | None, sigma: Tensor | None) -> tuple[Tensor | Non
     )
 
 
-# The closed forms, of p = x' Sigma y, sx = x' Sigma x (a column) and sy = y' Sigma y (a row).
+# The closed forms, of the cosine c between two rows, (n, l), and of their norms a, (n, 1), and b,
+# (1, l): products of squared norms would overflow.
 
 
 def _sqrt(x: Tensor) -> Tensor:
@@ -195,72 +215,77 @@ def _sqrt(x: Tensor) -> Tensor:
     return torch.where(positive, torch.where(positive, x, 1).sqrt(), 0)
 
 
-def _sine_part(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
-    """Return |x| |y| sin(angle); 0, with gradient 0, where that is lost in rounding."""
-    squares = sx * sy
-    rest = squares - p.square()
-    return _sqrt(torch.where(rest > 4 * torch.finfo(p.dtype).eps * squares, rest, 0))
+def _norms_and_directions(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows' norms, (n, 1), and the rows over their norms; both 0 for a zero row."""
+    largest = rows.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)
+    norms = _sqrt((rows / largest).square().sum(-1, keepdim=True)) * largest
+    return norms, torch.where(norms > 0, rows / torch.where(norms > 0, norms, 1), 0)
 
 
-def _angle(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
-    """Return the angle between x and y, from 0 to pi; a zero row is at right angles to others."""
-    sine = _sine_part(p, sx, sy)
+def _sine(c: Tensor) -> Tensor:
+    """Return sin(angle); 0, with gradient 0, where that is lost in rounding."""
+    squared = 1 - c.square()
+    return _sqrt(torch.where(squared > 8 * torch.finfo(c.dtype).eps, squared, 0))
+
+
+def _angle(c: Tensor) -> Tensor:
+    """Return the angle of a cosine, from 0 to pi, with gradient 0 where the rows are parallel."""
+    sine = _sine(c)
     crosses = sine > 0
-    angle = torch.atan2(torch.where(crosses, sine, 0), torch.where(crosses, p, 1))
-    one_is_zero = (sx == 0) != (sy == 0)
-    along = torch.where(p < 0, torch.full_like(p, math.pi), 0)
-    return torch.where(crosses, angle, torch.where(one_is_zero, math.pi / 2, along))
+    angle = torch.atan2(torch.where(crosses, sine, 0), torch.where(crosses, c, 1))
+    return torch.where(crosses, angle, torch.where(c < 0, torch.full_like(c, math.pi), 0))
 
 
-class _ReluKernel(Function):
-    """The arc-cosine kernel of degree 1 (Cho and Saul, 2009), (sine part + p (pi - angle)) / 2 pi.
+class _ArcCosine(Function):
+    """(sin t + (pi - t) cos t) / 2 pi of the cosine; its derivative is (pi - t) / 2 pi.
 
-    Its gradient is finite, but autograd would find it as the difference of two that are not.
+    That is finite, but autograd would find it as the difference of two numbers that are not.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
-        return (_sine_part(p, sx, sy) + p * (math.pi - _angle(p, sx, sy))) / (2 * math.pi)
+    def forward(c: Tensor) -> Tensor:
+        return (_sine(c) + c * (math.pi - _angle(c))) / (2 * math.pi)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
-        (g,) = grads
-        p, sx, sy = ctx.saved_tensors
-        swing = g * _sine_part(p, sx, sy) / (4 * math.pi)
-        return (
-            g * (math.pi - _angle(p, sx, sy)) / (2 * math.pi),
-            (swing * _reciprocal(sx)).sum(1, keepdim=True),
-            (swing * _reciprocal(sy)).sum(0, keepdim=True),
-        )
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0] * (math.pi - _angle(ctx.saved_tensors[0])) / (2 * math.pi)
+
+    jvp = backward
 
 
-def _reciprocal(x: Tensor) -> Tensor:
-    positive = x > 0
-    return torch.where(positive, torch.where(positive, x, 1).reciprocal(), 0)
+def _relu_kernel(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """The arc-cosine kernel of degree 1 (Cho and Saul, 2009)."""
+    return a * b * _ArcCosine.apply(c)  # type: ignore[no-any-return,no-untyped-call]
 
 
-def _relu_kernel(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
-    return _ReluKernel.apply(p, sx, sy)  # type: ignore[no-any-return,no-untyped-call]
+def _sign_kernel(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    kernel = 1 - _angle(c) * (2 / math.pi)
+    return torch.where((a == 0) & (b == 0), 1, kernel)  # sign(0) is +1, twice
 
 
-def _sign_kernel(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
-    return 1 - _angle(p, sx, sy) * (2 / math.pi)
+def _erf_kernel(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Williams (1998): 2 / pi asin(t), t = 2 a b c / sqrt((1 + 2 a^2) (1 + 2 b^2)), by arc tangent.
+
+    1 - t^2 is put together from what is left to 1 in each factor, so that it keeps its digits.
+    """
+    root = math.sqrt(2)
+    size_a, size_b = (torch.hypot(torch.ones_like(n), n * root) for n in (a, b))
+    rest_a, rest_b = size_a**-2, size_b**-2
+    rest = rest_a + rest_b - rest_a * rest_b
+    t = c * (a * root / size_a) * (b * root / size_b)
+    square = c.square().clamp(max=1)
+    return torch.atan2(t, _sqrt((1 - square) + square * rest)) * (2 / math.pi)
 
 
-def _erf_kernel(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
-    """Williams (1998): (2 / pi) asin(2 p / sqrt((1 + 2 sx) (1 + 2 sy))), as an arc tangent."""
-    rest = (sx * sy - p.square()).clamp(min=0)
-    return torch.atan2(2 * p, (1 + 2 * sx + 2 * sy + 4 * rest).sqrt()) * (2 / math.pi)
-
-
-def _identity_kernel(p: Tensor, sx: Tensor, sy: Tensor) -> Tensor:
-    return p
+def _identity_kernel(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return a * b * c
 
 
 _KERNELS = {

@@ -1,5 +1,6 @@
 """Initial values of what a half layer learns."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -21,6 +22,12 @@ class Init:
     sigma: float | None = None
     u: float | None = None
     u0: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None:
+                low = 0 if name == "B" else -math.inf  # a standard deviation
+                object.__setattr__(self, name, _checks.number(f"init.{name}", value, low))
 
 
 class Values(NamedTuple):

@@ -4,21 +4,34 @@ Here z (m, k), eps (m, d), B (d, k) and sigma (d,) are plain tensors; a part tha
 lacks is None. With eps but no sigma, sigma is one.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+
+def no_autocast(like: Tensor) -> AbstractContextManager[None]:
+    """Return a context without autocast: what is drawn or compared keeps its full precision."""
+    device = like.device.type
+    return (
+        torch.autocast(device, enabled=False)
+        if torch.is_autocast_enabled(device)
+        else nullcontext()
+    )
 
 
 def directions(
     B: Tensor | None, sigma: Tensor | None, z: Tensor | None, eps: Tensor | None
 ) -> Tensor:
     """Return the (m, d) matrix whose rows are the r_h."""
-    if eps is None:
-        assert B is not None
-        assert z is not None
-        return z @ B.mT
-    noise = eps if sigma is None else eps * sigma
-    return noise if B is None or z is None else torch.addmm(noise, z, B.mT)
+    if B is None or z is None:
+        assert eps is not None
+        return eps if sigma is None else eps * sigma
+    with no_autocast(z):
+        if eps is None:
+            return z @ B.mT
+        return torch.addmm(eps if sigma is None else eps * sigma, z, B.mT)
 
 
 def variances(B: Tensor | None, sigma: Tensor | None) -> Tensor:
@@ -40,8 +53,9 @@ def signs(r: Tensor, std: Tensor) -> Tensor:
     r - r.detach() is exactly 0, so the signs are exact, and it carries the gradient (and a NaN).
     """
     fixed = r.detach()
+    limit = 0.5 * std
     sign = torch.where(fixed >= 0, 1.0, -1.0).to(r.dtype)
-    return torch.where(fixed.abs() > 0.5 * std.detach(), 0, r - fixed) + sign
+    return torch.where(fixed.abs() > limit, 0, r - fixed) + sign
 
 
 def project(
@@ -64,6 +78,8 @@ def prefers_factored(x: Tensor, units: int) -> bool:
     of rows beside the number of units that decides; where x needs a gradient, factoring also
     saves one large product of three. Measured by benchmarks/paths.py.
     """
+    if torch.compiler.is_exporting():  # the number of rows may be a symbol: don't fix it
+        return False
     rows = x.numel() // x.shape[-1]
     needs_gradient = x.requires_grad and torch.is_grad_enabled()
     return rows <= (units if needs_gradient else units // 2)

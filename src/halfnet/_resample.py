@@ -39,5 +39,6 @@ def resample_(module: M, seed: int | None = None) -> M:
         )
     seed = _checks.seed_or_new("seed", seed)
     for name, layer in layers:
-        layer.redraw(derived_seed(seed, name))
+        # torch.compile wraps a module; the model's names stay those that it was built with
+        layer.redraw(derived_seed(seed, name.replace("_orig_mod.", "")))
     return module

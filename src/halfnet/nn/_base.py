@@ -1,6 +1,5 @@
 """What every half layer is: parameters over frozen draws, and the dense layer it stands in for."""
 
-import copy
 from typing import Any, Self
 
 import torch
@@ -36,6 +35,7 @@ class HalfLayer(FrozenDraws):
         fan_in: int,
         rank: int,
         *,
+        layout: tuple[int, ...],
         noise: str = "learned",
         affine: bool = True,
         binary: bool = False,
@@ -50,18 +50,20 @@ class HalfLayer(FrozenDraws):
         if noise == "none" and rank == 0:
             raise HalfnetValueError("rank: expected at least 1 with noise='none', got 0")
         dtype = _checks.floating_dtype("dtype", dtype)
-        initial = resolve(init, fan_in, rank, noise=noise, binary=bool(binary))
+        affine, binary = _checks.boolean("affine", affine), _checks.boolean("binary", binary)
+        initial = resolve(init, fan_in, rank, noise=noise, binary=binary)
         super().__init__(
             units,
             fan_in,
             rank,
+            layout=layout,
             has_eps=noise != "none",
             kind=_checks.choice("draw", draw, KINDS),
             seed=_checks.seed_or_new("seed", seed),
             device=device,
             dtype=dtype,
         )
-        self.noise, self.affine, self.binary, self.init = noise, bool(affine), bool(binary), init
+        self.noise, self.affine, self.binary, self.init = noise, affine, binary, init
         self._initial = initial
 
         def parameter(present: bool, *shape: int) -> Parameter | None:
@@ -89,10 +91,6 @@ class HalfLayer(FrozenDraws):
 
     # -- the layer that it stands in for ---------------------------------------------------------
 
-    @property
-    def _weight_shape(self) -> tuple[int, ...]:
-        raise NotImplementedError
-
     def config(self) -> dict[str, Any]:
         """Return the arguments that build a layer like this one, with these draws."""
         raise NotImplementedError
@@ -101,8 +99,20 @@ class HalfLayer(FrozenDraws):
         """Return the ordinary torch layer that computes the same; it shares nothing with this."""
         raise NotImplementedError
 
+    @property
+    def _dtype(self) -> torch.dtype:
+        """The dtype that the layer computes in: that of what is learned, where there is some."""
+        learned = self.B if self.B is not None else self.sigma if self.sigma is not None else self.u
+        return self._frozen.dtype if learned is None else learned.dtype
+
+    @property
+    def _parts(self) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+        """B, sigma, z and eps in one dtype: mixed precision may have given parameters another."""
+        z, eps = (None if t is None else t.to(self._dtype) for t in (self.z, self.eps))
+        return self.B, self.sigma, z, eps
+
     def _directions(self) -> Tensor:
-        r = _products.directions(self.B, self.sigma, self.z, self.eps)
+        r = _products.directions(*self._parts)
         if not self.binary:
             return r
         return _products.signs(r, _products.variances(self.B, self._spread).sqrt())
@@ -120,7 +130,7 @@ class HalfLayer(FrozenDraws):
         """
         r = self._directions()
         scaled = r if self.u is None else r * self.u.unsqueeze(-1)
-        return scaled.view(self._weight_shape)
+        return scaled.view(self.units, *self._layout)
 
     @property
     def bias(self) -> Parameter | None:
@@ -134,12 +144,14 @@ class HalfLayer(FrozenDraws):
 
     def _checked(self, x: Tensor, channel_dim: int, channels: int) -> Tensor:
         """Return `x`, or say how it doesn't fit this layer."""
+        if not isinstance(x, Tensor):
+            raise HalfnetTypeError(f"input: expected a tensor, got {type(x).__name__}")
         if x.dim() < -channel_dim or x.shape[channel_dim] != channels:
             raise HalfnetValueError(
                 f"input: expected size {channels} in dimension {channel_dim}, "
                 f"got shape {tuple(x.shape)}"
             )
-        dtype = self._frozen.dtype
+        dtype = self._dtype
         if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
             raise HalfnetTypeError(f"input: expected {dtype} as the layer's, got {x.dtype}")
         return x
@@ -160,10 +172,11 @@ class HalfLayer(FrozenDraws):
                 f"draw: expected 'normal' in a layer to widen, got {self.draw!r}, whose units "
                 "change with their number"
             )
-        wide = type(self)(**{**self.config(), name: units}, device=self._frozen.device)
+        with torch.random.fork_rng(devices=[]):  # its initial values are about to be replaced
+            wide = type(self)(**{**self.config(), name: units}, device=self._frozen.device)
         with torch.no_grad():
-            for key, ours in self.named_parameters(recurse=False):
-                theirs = getattr(wide, key)
+            for key, theirs in wide.named_parameters(recurse=False):
+                ours = getattr(self, key)  # by name: a parametrized one isn't among the parameters
                 if key in ("u", "u0"):
                     theirs.fill_(ours.mean())
                 theirs[: len(ours)] = ours
@@ -177,7 +190,7 @@ class HalfLayer(FrozenDraws):
             "affine": self.affine,
             "binary": self.binary,
             "draw": self.draw,
-            "init": copy.copy(self.init),
+            "init": self.init,
             "seed": self.seed,
             "dtype": self._frozen.dtype,
         }

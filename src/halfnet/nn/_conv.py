@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,10 @@ Size: TypeAlias = int | tuple[int, ...]
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _HalfConv(HalfLayer):
+D = TypeVar("D", bound=nn.Module)
+
+
+class _HalfConv(HalfLayer, Generic[D]):
     """A convolution whose filters are drawn from a learned distribution."""
 
     _dims: ClassVar[int]
@@ -66,6 +69,7 @@ class _HalfConv(HalfLayer):
             out_channels,
             in_channels // groups * math.prod(kernel_size),
             rank,
+            layout=(in_channels // groups, *kernel_size),
             noise=noise,
             affine=affine,
             binary=binary,
@@ -83,10 +87,6 @@ class _HalfConv(HalfLayer):
     def out_channels(self) -> int:
         """Number of filters."""
         return self.units
-
-    @property
-    def _weight_shape(self) -> tuple[int, ...]:
-        return (self.units, self.in_channels // self.groups, *self.kernel_size)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the convolution of `x` with the layer's filters."""
@@ -116,11 +116,11 @@ class _HalfConv(HalfLayer):
         """Return the arguments that build a layer like this one, with these draws."""
         return self._shape_config() | self._common_config()
 
-    def to_dense(self) -> nn.Module:
+    def to_dense(self) -> D:
         """Return the `nn.Conv*` that computes the same; it shares nothing with this layer."""
         dense = self._dense(**self._shape_config(), bias=self.affine, device="meta")
         self._into_dense(dense)
-        return dense
+        return cast(D, dense)
 
     def widen(self, out_channels: int) -> Self:
         """Return a layer of more filters drawn from the learned geometry.
@@ -144,7 +144,7 @@ class _HalfConv(HalfLayer):
         return ", ".join([sizes, *changed, self._common_repr()])
 
 
-class HalfConv1d(_HalfConv):
+class HalfConv1d(_HalfConv[nn.Conv1d]):
     """A 1-d convolution that learns the distribution its filters are drawn from.
 
     The arguments are those of `HalfConv2d`.
@@ -153,7 +153,7 @@ class HalfConv1d(_HalfConv):
     _dims, _dense, _convolve = 1, nn.Conv1d, F.conv1d
 
 
-class HalfConv2d(_HalfConv):
+class HalfConv2d(_HalfConv[nn.Conv2d]):
     """A 2-d convolution that learns the distribution its filters are drawn from.
 
     Stands where `torch.nn.Conv2d` stood. The filters are the units of `HalfLinear`: each is
@@ -190,7 +190,7 @@ class HalfConv2d(_HalfConv):
     _dims, _dense, _convolve = 2, nn.Conv2d, F.conv2d
 
 
-class HalfConv3d(_HalfConv):
+class HalfConv3d(_HalfConv[nn.Conv3d]):
     """A 3-d convolution that learns the distribution its filters are drawn from.
 
     The arguments are those of `HalfConv2d`.

@@ -1,17 +1,18 @@
 """A module with frozen draws: how z and eps are made, moved, saved, copied and checked."""
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
-from halfnet import _draws
+from halfnet import _checks, _draws
 from halfnet.exceptions import HalfnetError, HalfnetValueError
 
 _KINDS = list(_draws.KINDS)
-_RECORD = ("format version", "kind of draw", "seed", "checksum")
+_RECORD = ("format version", "kind of draw", "seed", "checksum", "shape of a unit's weights")
 
 
 class _Drawn(NamedTuple):
@@ -40,6 +41,7 @@ class FrozenDraws(nn.Module):
         fan_in: int,
         rank: int,
         *,
+        layout: tuple[int, ...],
         has_eps: bool,
         kind: str,
         seed: int,
@@ -48,6 +50,7 @@ class FrozenDraws(nn.Module):
     ) -> None:
         super().__init__()
         self.units, self.fan_in, self.rank = units, fan_in, rank
+        self._layout = layout  # how a unit's fan_in weights are laid out in the dense weight
         self.draw, self.seed = kind, seed
         self._checksum: int | None = None
         options: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -55,7 +58,8 @@ class FrozenDraws(nn.Module):
         eps = torch.empty(units, fan_in, **options) if has_eps else None
         self.register_buffer("z", z, persistent=False)
         self.register_buffer("eps", eps, persistent=False)
-        self._place(self._frozen.device, dtype, redraw=True)
+        if not self._frozen.is_meta:
+            self._install(self._make(seed, kind), self._frozen.device, dtype)
 
     # -- making ----------------------------------------------------------------------------------
 
@@ -73,34 +77,42 @@ class FrozenDraws(nn.Module):
             if self.eps is not None
             else None
         )
-        return _Drawn(
-            None if z is None else torch.from_numpy(z),
-            None if eps is None else torch.from_numpy(eps),
-            _draws.checksum(z, eps),
-        )
+        with torch.inference_mode(False):  # or the layer could never be trained again
+            return _Drawn(
+                None if z is None else torch.from_numpy(z),
+                None if eps is None else torch.from_numpy(eps),
+                _draws.checksum(z, eps),
+            )
 
-    def _place(self, device: torch.device, dtype: torch.dtype, *, redraw: bool = False) -> None:
+    def _place(self, device: torch.device, dtype: torch.dtype) -> None:
         """Put the canonical draw, cast once, on `device`."""
         now = self._frozen
         # float32 and float64 hold the canonical draw exactly; from any other dtype a cast to a
         # second one would round twice, or not give back what the first had lost.
         exact = now.dtype in (dtype, torch.float32, torch.float64) and not now.is_meta
-        if device.type != "meta" and (redraw or not exact):
+        if device.type != "meta" and not exact:
             self._install(self._make(self.seed, self.draw), device, dtype)
         elif (now.device, now.dtype) != (device, dtype):
-            for name in ("z", "eps"):
-                buffer = self._buffers[name]
-                self._buffers[name] = None if buffer is None else buffer.to(device, dtype)
+            self._set_buffers(self.z, self.eps, device, dtype)
 
     def _install(self, drawn: _Drawn, device: torch.device, dtype: torch.dtype) -> None:
         self._checksum = drawn.checksum
-        for name, canonical in (("z", drawn.z), ("eps", drawn.eps)):
-            self._buffers[name] = None if canonical is None else canonical.to(device, dtype)
+        self._set_buffers(drawn.z, drawn.eps, device, dtype)
+
+    def _set_buffers(
+        self, z: Tensor | None, eps: Tensor | None, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        with torch.inference_mode(False):  # as in _make
+            for name, source in (("z", z), ("eps", eps)):
+                self._buffers[name] = None if source is None else source.to(device, dtype)
 
     def redraw(self, seed: int) -> None:
         """Replace z and eps by another seed's. What was learned stays."""
+        seed = _checks.integer("seed", seed, 0, _checks.SEED_LIMIT - 1)
+        if not self._frozen.is_meta:
+            drawn = self._make(seed, self.draw)
+            self._install(drawn, self._frozen.device, self._frozen.dtype)
         self.seed = seed
-        self._place(self._frozen.device, self._frozen.dtype, redraw=True)
 
     # -- moving and copying ----------------------------------------------------------------------
 
@@ -130,63 +142,85 @@ class FrozenDraws(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        state["_buffers"] = {
+        state["_buffers"] = {  # empty ones, for the device and dtype
             name: buffer.new_empty(0) if name in ("z", "eps") and buffer is not None else buffer
             for name, buffer in self._buffers.items()
         }
+        state["_draws_format"] = _draws.FORMAT_VERSION
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        version, expected = state.pop("_draws_format"), state["_checksum"]
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._place(self._frozen.device, self._frozen.dtype, redraw=True)
+        self._check_version(version)
+        device, dtype = self._frozen.device, self._frozen.dtype
+        if device.type == "meta":
+            for name, width in (("z", self.rank), ("eps", self.fan_in)):
+                if (buffer := self._buffers[name]) is not None:
+                    self._buffers[name] = buffer.new_empty(self.units, width)
+            return
+        drawn = self._make(self.seed, self.draw)
+        if expected is not None:
+            self._check_checksum(drawn.checksum, expected, self.seed)
+        self._install(drawn, device, dtype)
 
     # -- the state dict --------------------------------------------------------------------------
 
     def get_extra_state(self) -> Tensor:
-        """Return what regenerates and verifies the draws: 32 bytes."""
+        """Return what regenerates and verifies the draws, some 40 bytes."""
         if self._checksum is None:  # on the meta device nothing was drawn
-            return torch.empty(len(_RECORD), dtype=torch.int64, device="meta")
+            return torch.empty(4 + len(self._layout), dtype=torch.int64, device="meta")
         signed = self.seed - 2**64 if self.seed >= 2**63 else self.seed
         record = [_draws.FORMAT_VERSION, _KINDS.index(self.draw), signed, self._checksum]
-        return torch.tensor(record, dtype=torch.int64, device="cpu")
+        return torch.tensor([*record, *self._layout], dtype=torch.int64, device="cpu")
 
     def set_extra_state(self, state: Any) -> None:
         """Make and verify the draws that a record names; one that fails changes nothing."""
         seed, kind, checksum = self._read(state)
         same = (seed, kind) == (self.seed, self.draw) and self._checksum is not None
         drawn = None if same else self._make(seed, kind)
-        found = self._checksum if drawn is None else drawn.checksum
-        if found != checksum:
-            raise HalfnetValueError(
-                f"checksum of the draws: expected {found:#x} for seed {seed} with {self.units} "
-                f"units, rank {self.rank} and fan-in {self.fan_in}, got {checksum:#x}: the state "
-                "is damaged or comes from a layer of another shape or noise"
-            )
+        self._check_checksum(self._checksum if drawn is None else drawn.checksum, checksum, seed)
         if drawn is not None:
-            self.seed, self.draw = seed, kind
             self._install(drawn, self._frozen.device, self._frozen.dtype)
+            self.seed, self.draw = seed, kind
 
-    @staticmethod
-    def _read(state: Any) -> tuple[int, str, int]:
-        wanted = f"an int64 tensor of {len(_RECORD)} numbers ({', '.join(_RECORD)})"
+    def _read(self, state: Any) -> tuple[int, str, int]:
+        wanted = f"an int64 tensor ({', '.join(_RECORD)})"
         if not isinstance(state, Tensor):
             raise HalfnetValueError(f"record of the draws: expected {wanted}, got {state!r}")
-        if state.dtype != torch.int64 or state.shape != (len(_RECORD),) or state.is_meta:
+        short = state.dim() != 1 or len(state) < len(_RECORD)
+        if state.dtype != torch.int64 or short or state.is_meta:
             raise HalfnetValueError(
                 f"record of the draws: expected {wanted}, got {state.dtype} of shape "
                 f"{tuple(state.shape)} on {state.device}"
             )
-        version, kind, seed, checksum = state.tolist()
+        version, kind, seed, checksum, *layout = state.tolist()
+        self._check_version(version)
+        if not 0 <= kind < len(_KINDS):
+            raise HalfnetValueError(
+                f"kind of draw: expected a number below {len(_KINDS)}, got {kind}"
+            )
+        if tuple(layout) != self._layout:
+            raise HalfnetValueError(
+                f"shape of a unit's weights: expected {self._layout}, got {tuple(layout)}"
+            )
+        return seed % 2**64, _KINDS[kind], checksum
+
+    @staticmethod
+    def _check_version(version: int) -> None:
         if version != _draws.FORMAT_VERSION:
             raise HalfnetValueError(
                 f"format version of the draws: expected {_draws.FORMAT_VERSION}, got {version}: "
                 "the state was damaged or saved by another version of halfnet"
             )
-        if not 0 <= kind < len(_KINDS):
+
+    def _check_checksum(self, ours: int | None, theirs: int, seed: int) -> None:
+        if ours != theirs:
             raise HalfnetValueError(
-                f"kind of draw: expected a number below {len(_KINDS)}, got {kind}"
+                f"checksum of the draws: expected {ours:#x} for seed {seed} with {self.units} "
+                f"units, rank {self.rank} and fan-in {self.fan_in}, got {theirs:#x}: the state "
+                "is damaged or comes from a layer of another shape or noise"
             )
-        return seed % 2**64, _KINDS[kind], checksum
 
     def _load_from_state_dict(
         self,
@@ -198,31 +232,80 @@ class FrozenDraws(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        problems = self._misfits(state_dict, prefix)
+        # Everything is checked before anything is changed; torch would load what fits. Hooks may
+        # change the state dict, so they run before the checks, and not again in super().
+        hooks, self._load_state_dict_pre_hooks = self._load_state_dict_pre_hooks, OrderedDict()
+        arguments = (
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )  # fmt: skip
+        try:
+            for hook in hooks.values():
+                hook(*arguments)
+            if self._fits(state_dict, prefix, strict, missing_keys, unexpected_keys, error_msgs):
+                super()._load_from_state_dict(*arguments)
+                self._follow_parameters(state_dict, prefix, local_metadata)
+        finally:
+            self._load_state_dict_pre_hooks = hooks
+
+    def _fits(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> bool:
+        """Whether all of the state fits; then the draws are installed, else it is said why not."""
         key = prefix + "_extra_state"
+        theirs = {
+            name
+            for name in state_dict
+            if name.startswith(prefix) and "." not in name.removeprefix(prefix)
+        }
+        tensors = (self._parameters | self._buffers).items()
+        ours = {
+            prefix + name
+            for name, tensor in tensors
+            if tensor is not None and name not in self._non_persistent_buffers_set
+        } | {key}
+        if strict and ours != theirs:
+            missing_keys.extend(sorted(ours - theirs))
+            unexpected_keys.extend(sorted(theirs - ours))
+            return False
+        problems = self._misfits(state_dict, prefix)
         if not problems and key in state_dict:
             try:
                 self.set_extra_state(state_dict[key])
             except HalfnetError as error:
                 problems.append(f"{key}: {error}")
-        if problems:  # torch would go on and load the parameters that fit
-            error_msgs.extend(problems)
-            return
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        error_msgs.extend(problems)
+        return not problems
+
+    def _follow_parameters(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any]
+    ) -> None:
+        """Put the draws where the parameters are: assign=True may have moved these."""
+        key = prefix + "_extra_state"
         home = next(self.parameters(recurse=False), None)
-        if home is None and key in state_dict and local_metadata.get("assign_to_params_buffers"):
-            self._place(state_dict[key].device, self._frozen.dtype)
-        elif home is not None:  # assign=True may have brought another device or dtype
+        if home is not None:
             self._place(home.device, home.dtype)
+        elif key in state_dict and local_metadata.get("assign_to_params_buffers"):
+            self._place(state_dict[key].device, self._frozen.dtype)
 
     def _misfits(self, state_dict: dict[str, Any], prefix: str) -> list[str]:
-        """Say which parameters have another shape than the layer's."""
-        return [
-            f"size mismatch for {prefix}{name}: expected {tuple(ours.shape)}, "
-            f"got {tuple(theirs.shape)}"
-            for name, ours in self.named_parameters(recurse=False)
-            if isinstance(theirs := state_dict.get(prefix + name), Tensor)
-            and theirs.shape != ours.shape
-        ]
+        """Say which of the state's entries cannot become the layer's parameters."""
+        problems = []
+        for name, ours in self.named_parameters(recurse=False):
+            theirs = state_dict.get(prefix + name, ours)
+            if not isinstance(theirs, Tensor) or not theirs.dtype.is_floating_point:
+                got = theirs.dtype if isinstance(theirs, Tensor) else type(theirs).__name__
+                problems.append(f"{prefix}{name}: expected a floating-point tensor, got {got}")
+            elif theirs.layout != torch.strided:
+                problems.append(f"{prefix}{name}: expected a dense tensor, got {theirs.layout}")
+            elif theirs.shape != ours.shape:
+                problems.append(
+                    f"size mismatch for {prefix}{name}: expected {tuple(ours.shape)}, "
+                    f"got {tuple(theirs.shape)}"
+                )
+        return problems

@@ -34,6 +34,9 @@ class HalfLinear(HalfLayer):
         device: As in torch.
         dtype: As in torch. The draws are made in float32 and cast once.
 
+    Copies made by deepcopy, as `nn.TransformerEncoder` makes its layers, share their draws like
+    everything else; `resample_` gives each its own.
+
     Shape:
         Input (..., in_features), output (..., out_features).
 
@@ -64,6 +67,7 @@ class HalfLinear(HalfLayer):
             _checks.integer("out_features", out_features, 1),
             _checks.integer("in_features", in_features, 1),
             rank,
+            layout=(in_features,),
             noise=noise,
             affine=affine,
             binary=binary,
@@ -84,17 +88,10 @@ class HalfLinear(HalfLayer):
         """Number of units."""
         return self.units
 
-    @property
-    def _weight_shape(self) -> tuple[int, ...]:
-        return (self.units, self.fan_in)
-
     def forward(self, x: Tensor) -> Tensor:
         """Return the units' outputs for each input."""
         x = self._checked(x, -1, self.fan_in)
-        if self.binary:
-            a = F.linear(x, self._directions())
-        else:
-            a = _products.project(x, self.B, self.sigma, self.z, self.eps)
+        a = F.linear(x, self._directions()) if self.binary else _products.project(x, *self._parts)
         if self.u is None or self.u0 is None:
             return a
         return torch.addcmul(self.u0.to(a.dtype), a, self.u.to(a.dtype))
