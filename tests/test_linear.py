@@ -45,6 +45,27 @@ def test_the_two_paths_agree_on_large_layers():
     torch.testing.assert_close(a, F.linear(x, _products.directions(*parts)), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("lacking", [(), ("B", "z"), ("sigma",), ("sigma", "eps")])
+def test_many_layers_at_once_are_those_of_a_loop(lacking):
+    layers, units, d, k = 3, 5, 7, 2
+    shapes = {"B": (d, k), "sigma": (d,), "z": (units, k), "eps": (units, d)}
+    many = {
+        name: None if name in lacking else torch.randn(layers, *shape)
+        for name, shape in shapes.items()
+    }
+
+    def compute(B, sigma, z, eps):
+        r = _products.directions(B, sigma, z, eps).requires_grad_()
+        spread = torch.ones_like(r[..., 0, :]) if lacking == ("sigma",) else sigma
+        variance = _products.variances(B, spread)
+        signs = _products.signs(r, variance.sqrt())
+        return r, variance, signs, *torch.autograd.grad(signs.sum(), r)
+
+    each = [compute(*(p if p is None else p[s] for p in many.values())) for s in range(layers)]
+    for together, alone in zip(compute(*many.values()), zip(*each, strict=True), strict=True):
+        torch.testing.assert_close(together, torch.stack(alone))
+
+
 class Flops(TorchDispatchMode):
     """Counts the multiplications in matrix products."""
 

@@ -1,7 +1,8 @@
 """The arithmetic of a half layer: r_h = B z_h + sigma * eps_h for all units, and r_h . x.
 
 Here z (m, k), eps (m, d), B (d, k) and sigma (d,) are plain tensors; a part that a configuration
-lacks is None. With eps but no sigma, sigma is one.
+lacks is None. With eps but no sigma, sigma is one. `directions`, `variances` and `signs` also take
+many layers at once, each part with the same extra dimension in front.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -25,13 +26,15 @@ def directions(
     B: Tensor | None, sigma: Tensor | None, z: Tensor | None, eps: Tensor | None
 ) -> Tensor:
     """Return the (m, d) matrix whose rows are the r_h."""
+    noise = eps if eps is None or sigma is None else eps * sigma.unsqueeze(-2)
     if B is None or z is None:
-        assert eps is not None
-        return eps if sigma is None else eps * sigma
+        assert noise is not None
+        return noise
     with no_autocast(z):
-        if eps is None:
+        if noise is None:
             return z @ B.mT
-        return torch.addmm(eps if sigma is None else eps * sigma, z, B.mT)
+        add_product = torch.addmm if z.dim() == 2 else torch.baddbmm
+        return add_product(noise, z, B.mT)
 
 
 def variances(B: Tensor | None, sigma: Tensor | None) -> Tensor:
@@ -53,7 +56,7 @@ def signs(r: Tensor, std: Tensor) -> Tensor:
     r - r.detach() is exactly 0, so the signs are exact, and it carries the gradient (and a NaN).
     """
     fixed = r.detach()
-    limit = 0.5 * std
+    limit = 0.5 * std.unsqueeze(-2)
     sign = torch.where(fixed >= 0, 1.0, -1.0).to(r.dtype)
     return torch.where(fixed.abs() > limit, 0, r - fixed) + sign
 
