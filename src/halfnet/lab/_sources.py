@@ -57,6 +57,8 @@ class Known:
     archives: tuple[str, ...] = ()
     """Patterns for the names of archives that hold the files."""
     num_classes: int = 10
+    brightest: int = 255
+    """The largest value that a pixel can have."""
 
     def shape(self, key: str) -> Shape:
         """Return an array's shape."""
@@ -131,6 +133,7 @@ KNOWN = {
             image=(8, 8),
             train=1437,
             test=360,
+            brightest=16,
             sha256={
                 "train_images": "b284d50d1ff250076877f9fa076dc54f7a48937f997c4571de6cae27017f4f99",
                 "train_labels": "00d355536cfe54c3c5aaa1bbc756008bcc5ba7030407f225954ebda1d1ca46c9",

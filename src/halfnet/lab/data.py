@@ -51,6 +51,8 @@ class Dataset:
     test_images: Array = field(repr=False)
     test_labels: Array = field(repr=False)
     num_classes: int
+    brightest: int
+    """The largest value that a pixel can have: 255, or 16 for digits."""
     sha256: Mapping[str, str]
     """Of each array's bytes in C order, by the array's name."""
 
@@ -78,7 +80,13 @@ def load(
     """
     known = _known(name)
     arrays = _arrays(known, cache, folder, progress)
-    return Dataset(name, **arrays, num_classes=known.num_classes, sha256=dict(known.sha256))
+    return Dataset(
+        name,
+        **arrays,
+        num_classes=known.num_classes,
+        brightest=known.brightest,
+        sha256=dict(known.sha256),
+    )
 
 
 def get(

@@ -259,6 +259,9 @@ class Recipe(Checked):
     warmup: Annotated[float, _fields.number(0, 1)] = 0.0
     """The fraction of all steps in which the rate rises from 0, before the cosine."""
     augmentation: Annotated[str, _fields.one_of("none", "flip-crop")] = "none"
+    scaling: Annotated[str, _fields.one_of("unit", "standard")] = "unit"
+    precision: Annotated[str, _fields.one_of("float32", "bfloat16")] = "float32"
+    """What the products are computed in; parameters and their updates are float32 in both."""
     init: Annotated[str | Init, _fields.initial] = "default"
     draw: Annotated[str, _fields.one_of(*KINDS)] = "normal"
 

@@ -1,0 +1,150 @@
+"""The training loop: Adam on several networks of one architecture at once."""
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from halfnet.exceptions import HalfnetError
+from halfnet.lab._batches import Batches
+from halfnet.lab._stack import Stack
+from halfnet.lab.specs import Recipe
+
+_EVALUATED = 500  # images at a time, where no gradient is kept
+
+
+class NotFiniteError(HalfnetError):
+    """A loss became infinite or no number."""
+
+
+class EpochScores(NamedTuple):
+    """Mean loss and accuracy in percent of each network over an epoch's batches, as trained on."""
+
+    loss: list[float]
+    accuracy: list[float]
+
+
+class Training:
+    """Networks on their way through a recipe's epochs.
+
+    Args:
+        models: Of one architecture; they are trained side by side, on the same batches.
+        recipe: How.
+        images: To learn from, uint8 or floating point, (n, ...).
+        labels: Their classes, (n,).
+        brightest: What a pixel of uint8 images is divided by.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[nn.Sequential],
+        recipe: Recipe,
+        images: npt.NDArray[np.generic],
+        labels: npt.NDArray[np.generic],
+        *,
+        brightest: int = 255,
+    ) -> None:
+        self.stack = Stack(models)
+        self.recipe = recipe
+        if recipe.precision == "bfloat16":
+            self.stack.round_draws(torch.bfloat16)
+        self.batches = Batches(
+            images,
+            labels,
+            size=recipe.batch_size,
+            augmentation=recipe.augmentation,
+            brightest=brightest,
+            scaling=recipe.scaling,
+        )
+        self.optimizer = torch.optim.Adam(self.stack.parameters(), lr=recipe.rate, fused=True)
+        self.epochs_done = 0
+
+    def run_epoch(self, on_step: Callable[[int], None] | None = None) -> EpochScores:
+        """Train for one epoch; `on_step` is told the number of batches done."""
+        count = len(self.stack)
+        loss, correct, seen = torch.zeros(count), torch.zeros(count), 0
+        for done, (x, y) in enumerate(self.batches.epoch(self.epochs_done), 1):
+            self._set_rate(self.epochs_done * len(self.batches) + done - 1)
+            losses, right = self._step(x, y)
+            loss += losses
+            correct += right
+            seen += len(y)
+            if not loss.isfinite().all():
+                step = self.epochs_done * len(self.batches) + done
+                which = [i for i, value in enumerate(loss.tolist()) if not math.isfinite(value)]
+                raise NotFiniteError(
+                    f"the loss of network {which[0]} is no finite number any more at step {step} "
+                    f"(epoch {self.epochs_done + 1})"
+                )
+            if on_step is not None:
+                on_step(done)
+        self.epochs_done += 1
+        return EpochScores((loss / seen).tolist(), (100 * correct / seen).tolist())
+
+    def _step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the summed loss and the correct answers of each network on a batch."""
+        count, n = len(self.stack), len(y)
+        with self._precision():
+            outputs = self.stack(x)
+        outputs = outputs.float()
+        targets = y.expand(count, n)
+        losses = F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none")
+        self.optimizer.zero_grad()
+        # Each network's gradient is that of its own mean loss: nothing is shared to sum over.
+        losses.backward(losses.new_full((), 1 / n).expand(count * n))
+        self.optimizer.step()
+        with torch.no_grad():
+            right = (outputs.argmax(-1) == targets).sum(-1)
+            return losses.view(count, n).sum(-1), right
+
+    def _set_rate(self, step: int) -> None:
+        if self.recipe.schedule == "constant":
+            return
+        steps = self.recipe.epochs * len(self.batches)
+        warm = self.recipe.warmup * steps
+        if step < warm:
+            factor = (step + 1) / (warm + 1)
+        else:
+            factor = 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1.0, steps - warm)))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.rate * factor
+
+    def _precision(self) -> AbstractContextManager[None]:
+        if self.recipe.precision == "float32":
+            return nullcontext()
+        return torch.autocast("cpu", torch.bfloat16)
+
+    def accuracy(
+        self, images: npt.NDArray[np.generic], labels: npt.NDArray[np.generic]
+    ) -> list[float]:
+        """Return each network's accuracy on unchanged images, in percent."""
+        correct = torch.zeros(len(self.stack))
+        whole, classes = torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
+        with torch.inference_mode(), self._precision():
+            for x, y in zip(whole.split(_EVALUATED), classes.split(_EVALUATED), strict=True):
+                answers = self.stack(self.batches.pixels(x)).argmax(-1)
+                correct += (answers == y).sum(-1)
+        return (100 * correct / len(labels)).tolist()
+
+    # -- to stop and go on -----------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return what a new Training of the same arguments needs to go on from here."""
+        return {
+            "epochs_done": self.epochs_done,
+            "stack": self.stack.state_dict(),
+            "optimizer": self.optimizer.state_dict()["state"],
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        self.stack.load_state_dict(state["stack"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+        self.epochs_done = state["epochs_done"]
