@@ -31,6 +31,7 @@ from PIL import Image
 from halfnet.exceptions import HalfnetError, HalfnetTypeError, HalfnetValueError
 from halfnet.lab import _download, _sources, data
 from halfnet.lab._decode import KEYS, cifar10_forms, idx_forms
+from halfnet.lab._locks import wait_for_lock
 from halfnet.lab._sources import Known
 
 # --- Fakes -----------------------------------------------------------------------------------
@@ -1004,7 +1005,7 @@ def test_the_lock_of_windows_is_asked_for_until_it_is_had(monkeypatch, tmp_path)
     monkeypatch.setitem(sys.modules, "msvcrt", windows)
     monkeypatch.setattr(sys, "platform", "win32")
     with (tmp_path / "lock").open("ab") as file:
-        data._wait_for(file)
+        wait_for_lock(file)
     assert answers == []
 
 

@@ -7,7 +7,8 @@ import logging
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -20,6 +21,7 @@ from halfnet import _checks
 from halfnet._version import __version__
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetValueError
 from halfnet.lab import _results, data
+from halfnet.lab._locks import wait_for_lock
 from halfnet.lab._memory import keep_freed_memory
 from halfnet.lab._results import Result
 from halfnet.lab._training import EpochScores, Training
@@ -124,6 +126,15 @@ def run(
     """
     torch.set_num_threads(plan.threads)
     keep_freed_memory()
+    checkpoint = Checkpoint(plan, checkpoints)
+    with checkpoint.locked():  # by another process that runs the same, or is about to be ended
+        result = _trained(plan, checkpoint, on_progress)
+        _results.save(result, results)
+        checkpoint.remove()
+    return result
+
+
+def _trained(plan: Plan, checkpoint: "Checkpoint", on_progress: OnProgress | None) -> Result:
     dataset = data.load(plan.table.dataset, progress=False)
     training = Training(
         _networks(plan, dataset),
@@ -132,7 +143,6 @@ def run(
         dataset.train_labels,
         brightest=dataset.brightest,
     )
-    checkpoint = Checkpoint(plan, checkpoints)
     curves, seconds = checkpoint.load_into(training)
     start = time.perf_counter() - seconds
     batches = len(training.batches)
@@ -149,10 +159,7 @@ def run(
         for name, values in scores._asdict().items():
             curves[name].append([round(value, 4) for value in values])
         checkpoint.save(training, curves, time.perf_counter() - start)
-    result = _finished(plan, training, dataset, curves, lambda: time.perf_counter() - start)
-    _results.save(result, results)
-    checkpoint.remove()
-    return result
+    return _finished(plan, training, dataset, curves, lambda: time.perf_counter() - start)
 
 
 def _networks(plan: Plan, dataset: data.Dataset) -> list[nn.Sequential]:
@@ -247,6 +254,21 @@ class Checkpoint:
         self.threads = plan.threads
         name = f"{_results.slug(plan.row.name)}-{digest}.checkpoint"
         self.path = folder / plan.preset / plan.table.key / name
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from running the same plan, and wait for one that does."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = self.path.with_suffix(".lock").open("ab")
+        except OSError as error:
+            raise HalfnetError(
+                f"cannot write {self.path}: {error.strerror or error}; make room or get "
+                "permission there, or name another folder with HALFNET_CACHE"
+            ) from error
+        with file:
+            wait_for_lock(file)
+            yield
 
     def save(self, training: Training, curves: Mapping[str, Any], seconds: float) -> None:
         """Write where the run stands."""

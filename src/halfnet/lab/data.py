@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from rich.progress import SpinnerColumn, TextColumn
@@ -29,6 +29,7 @@ from rich.progress import SpinnerColumn, TextColumn
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetTypeError, HalfnetValueError
 from halfnet.lab._decode import KEYS, Array, Shape
 from halfnet.lab._download import progress_bars, writing
+from halfnet.lab._locks import wait_for_lock
 from halfnet.lab._sources import KNOWN, Known, Source, check, read_folder, sources
 
 __all__ = ["NAMES", "Dataset", "cache_folder", "get", "load"]
@@ -251,34 +252,14 @@ def _set_aside(path: Path, home: Path) -> Path:
 
 @contextmanager
 def _lock(path: Path, name: str, show: bool) -> Iterator[None]:
-    """Hold a lock that dies with its process, so that one fetches and the others wait for it."""
+    """Let one process fetch, while the others wait for it."""
     with writing(path):
         file = path.open("ab")
     with file:
         with progress_bars(SpinnerColumn(), TextColumn("{task.description}"), show=show) as bars:
             bars.add_task(f"{name}: waiting for its turn", total=None)
-            _wait_for(file)
+            wait_for_lock(file)
         yield
-
-
-def _wait_for(file: BinaryIO) -> None:
-    if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415
-
-        while True:
-            try:
-                file.seek(0)
-                return msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-            except OSError:  # it gives up after ten seconds
-                continue
-    import fcntl  # noqa: PLC0415
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError as error:
-        # Some network file systems have no locks. Two at once may then spoil each other's work, but
-        # what they spoil fails its check.
-        _log.info("no lock on %s: %s", file.name, error)
 
 
 # --- Fetching --------------------------------------------------------------------------------
