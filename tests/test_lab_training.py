@@ -41,7 +41,10 @@ NETWORKS = {
         Architecture(None, (HalfSpec(units=8, rank=0, noise="fixed", affine=False),)),
     ),
     "sigma": (FLAT, Architecture(None, (HalfSpec(units=8, rank=0),))),
-    "no noise": (FLAT, Architecture(None, (HalfSpec(units=8, rank=3, noise="none"), DenseSpec(units=4)))),
+    "no noise": (
+        FLAT,
+        Architecture(None, (HalfSpec(units=8, rank=3, noise="none"), DenseSpec(units=4))),
+    ),
     "fixed": (FLAT, Architecture(None, (HalfSpec(units=8, rank=3, noise="fixed"),))),
     "binary": (FLAT, Architecture(None, (HalfSpec(units=8, rank=3, binary=True),))),
     "binary, fixed": (

@@ -11,7 +11,8 @@ import inspect
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +27,28 @@ from halfnet.exceptions import HalfnetFileError, HalfnetTypeError, HalfnetValueE
 from halfnet.nn._base import HalfLayer
 from halfnet.nn._conv import HalfConv1d, HalfConv2d, HalfConv3d
 from halfnet.nn._linear import HalfLinear
+from halfnet.nn._standardize import Standardize
 
 _FORMAT = "halfnet-model-1"
+_OWN_KEYS = ("format", "architecture", "modes")
 _MOST_MODULES = 100_000
+_MOST_METADATA = 10_000_000  # characters of a caller's; safetensors refuses headers of 100 MB
 _UNFIT = "expected one that its constructor's arguments rebuild"
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in _checks.DTYPES}
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _HALF_LAYERS: dict[str, type[nn.Module]] = {
     cls.__name__: cls for cls in (HalfLinear, HalfConv1d, HalfConv2d, HalfConv3d)
 }
+_OURS: dict[str, type[nn.Module]] = {**_HALF_LAYERS, "Standardize": Standardize}
 # Arguments that say where and how tensors are made, which the saved tensors say themselves.
 _NOT_ARCHITECTURE = {"device", "dtype", "_weight", "_freeze"}
 
 Node = dict[str, Any]
 
 
-def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
+def save(
+    model: nn.Module, path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None
+) -> None:
     """Write `model`, architecture and learned numbers, to one safetensors file.
 
     Half layers, most of torch's layers and its containers are known (not those whose constructor's
@@ -53,6 +60,8 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     Args:
         model: What to save.
         path: Where to; an existing file is replaced.
+        metadata: Texts by their names to put beside the model; any reader of safetensors shows
+            them.
 
     Examples:
         >>> model = nn.Sequential(halfnet.HalfLinear(784, 64, rank=16), nn.ReLU())
@@ -60,6 +69,7 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, nn.Module):
         raise HalfnetTypeError(f"model: expected a torch module, got {type(model).__name__}")
+    texts = _checked_metadata({} if metadata is None else metadata)
     architecture = _describe(model, "model", {})
     tensors, _ = _split_shared(model)
     for name, tensor in tensors.items():
@@ -68,7 +78,7 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
             raise HalfnetValueError(f"model: expected a tensor with data for {name}, got {got}")
     _check_rebuilds(model, architecture)
     path = Path(os.path.realpath(path))  # through a link, to the file that it names
-    metadata = {"format": _FORMAT} | {
+    texts |= {"format": _FORMAT} | {
         key: json.dumps(value, separators=(",", ":"))
         for key, value in (("architecture", architecture), ("modes", _modes(model)))
     }
@@ -79,7 +89,7 @@ def save(model: nn.Module, path: str | os.PathLike[str]) -> None:
             for name, t in tensors.items()
         }
         with temporary.open("xb") as file:
-            file.write(to_bytes(copies, metadata))
+            file.write(to_bytes(copies, texts))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -104,22 +114,50 @@ def load(
         >>> model = halfnet.load("model.safetensors")
     """
     own = {cls.__name__: cls for cls in classes}
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise HalfnetFileError(f"{path}: expected a safetensors file: {error}") from error
-    if metadata.get("format") != _FORMAT:
-        raise HalfnetFileError(
-            f"{path}: expected the format {_FORMAT!r} that halfnet.save writes, "
-            f"got {metadata.get('format')!r}"
-        )
+    with _opened(path) as (file, metadata):
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     try:
         model = _rebuilt(metadata, tensors, own)
     except Exception as error:  # a file may hold anything, and a constructor raise anything
         raise HalfnetFileError(f"{path}: the model cannot be rebuilt: {error}") from error
     return model.to(device)
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the texts that were given to `save`, without reading the model."""
+    with _opened(path) as (_, metadata):
+        return {key: value for key, value in metadata.items() if key not in _OWN_KEYS}
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Open a file that `save` wrote, with all its metadata."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != _FORMAT:
+                raise HalfnetFileError(
+                    f"{path}: expected the format {_FORMAT!r} that halfnet.save writes, "
+                    f"got {metadata.get('format')!r}"
+                )
+            yield file, metadata
+    except SafetensorError as error:
+        raise HalfnetFileError(f"{path}: expected a safetensors file: {error}") from error
+
+
+def _checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    texts = dict(metadata)
+    for key, value in texts.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise HalfnetTypeError(f"metadata: expected texts by name, got {key!r}: {value!r:.50}")
+        if key in _OWN_KEYS:
+            raise HalfnetValueError(f"metadata: expected names other than {', '.join(_OWN_KEYS)}")
+    size = sum(len(key) + len(value) for key, value in texts.items())
+    if size > _MOST_METADATA:
+        raise HalfnetValueError(
+            f"metadata: expected at most {_MOST_METADATA:,} characters, got {size:,}"
+        )
+    return texts
 
 
 def _rebuilt(
@@ -286,7 +324,7 @@ def _check_rebuilds(model: nn.Module, architecture: Node) -> None:
 
 
 def _is_known(cls: type[nn.Module]) -> bool:
-    return _HALF_LAYERS.get(cls.__name__) is cls or getattr(nn, cls.__name__, None) is cls
+    return _OURS.get(cls.__name__) is cls or getattr(nn, cls.__name__, None) is cls
 
 
 class _Builder:
@@ -341,7 +379,7 @@ class _Builder:
                     f"classes: expected one named {name!r}, got {sorted(self.own)}"
                 )
             return self.own[name]
-        found = _HALF_LAYERS.get(name) or getattr(nn, name, None)
+        found = _OURS.get(name) or getattr(nn, name, None)
         if not (isinstance(found, type) and issubclass(found, nn.Module)):
             raise HalfnetValueError(f"expected a layer of torch or halfnet, got {name!r}")
         return found
