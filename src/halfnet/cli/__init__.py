@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 # Each is a module of this package with a function `register(commands)`, which adds its parser and
 # sets its default `run`: a function of the parsed arguments that returns an exit code.
-_COMMANDS = ("data", "reproduce")
+_COMMANDS = ("data", "train", "predict", "reproduce", "spectrum")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,134 @@
+"""Folders of images of the user's own: a sub-folder a class, PNG or JPEG."""
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetValueError
+from halfnet.lab._inputs import Inputs, Layout
+
+_SUFFIXES = (".png", ".jpg", ".jpeg")
+_GREY = ("1", "L", "LA")
+_COLOUR = ("P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV")
+
+Size: TypeAlias = tuple[int, int]
+"""(width, height), as Pillow has it."""
+
+
+def read_folder(folder: Path, size: Size | None, layout: Layout | None) -> Inputs:
+    """Read a folder of images: (n, height, width), or (n, 3, height, width) if one has colours.
+
+    Args:
+        folder: With a sub-folder a class.
+        size: Bring the images to this width and height; None if they have one size.
+        layout: Of the model that the images are for: then they may lie in the folder itself,
+            without classes, and are resized if the model's own were. None for images to learn from.
+    """
+    try:
+        found = _found(folder, flat=layout is not None)
+        paths = [path for path, _ in found]
+        if layout is not None and layout.resized:
+            size = layout.shape[-1], layout.shape[-2]
+        colour = _looked_at(paths, size)
+        if layout is not None:
+            colour = _as_the_model(colour, layout, paths)
+        pixels = [_decoded(path, size, "L" if colour is None else "RGB") for path in paths]
+    except OSError as error:
+        raise HalfnetError(f"cannot read {error.filename or folder}: {error.strerror}") from error
+    x = np.stack(pixels)
+    return Inputs(
+        x if colour is None else np.ascontiguousarray(x.transpose(0, 3, 1, 2)),
+        np.array([label for _, label in found]) if found[0][1] else None,
+        files=tuple(str(path.relative_to(folder)) for path in paths),
+        resized=size is not None,
+    )
+
+
+def _found(folder: Path, *, flat: bool) -> list[tuple[Path, str]]:
+    """Return the images with their classes, "" if they lie in the folder itself."""
+    entries = _entries(folder)
+    if flat and entries and not any(path.is_dir() for path in entries):
+        return [(path, "") for path in entries if _is_image(path)]
+    found = []
+    for entry in entries:
+        if not entry.is_dir():
+            raise HalfnetFileError(f"{entry}: expected only sub-folders beside it, one a class")
+        images = [path for path in _entries(entry) if _is_image(path)]
+        if not images:
+            raise HalfnetFileError(f"{entry}: expected PNG or JPEG images, got none")
+        found += [(path, entry.name) for path in images]
+    if not found:
+        raise HalfnetFileError(f"{folder}: expected sub-folders with images, one a class, got none")
+    return found
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _is_image(path: Path) -> bool:
+    if path.suffix.lower() not in _SUFFIXES or not path.is_file():
+        raise HalfnetFileError(f"{path}: expected a PNG or JPEG image")
+    return True
+
+
+def _looked_at(paths: list[Path], size: Size | None) -> Path | None:
+    """Check the sizes before anything is decoded; return an image with colours, None without."""
+    first: Size | None = size
+    colour = None
+    for path in paths:
+        with _opened(path) as image:
+            first = first or image.size
+            if size is None and image.size != first:
+                raise HalfnetFileError(
+                    f"{path}: expected {_text(first)} pixels as the images before it have, got "
+                    f"{_text(image.size)}; --size {_text(first)} resizes all of them"
+                )
+            if image.mode not in _GREY + _COLOUR:
+                raise HalfnetFileError(
+                    f"{path}: expected 8 bits a colour, got Pillow's mode {image.mode!r}"
+                )
+            colour = path if image.mode in _COLOUR and colour is None else colour
+    return colour
+
+
+def _as_the_model(colour: Path | None, layout: Layout, paths: list[Path]) -> Path | None:
+    """Return what decides between grey and colours for a model: grey images can have colours."""
+    if len(layout.shape) == 3:
+        return paths[0]
+    if colour is not None:
+        raise HalfnetFileError(f"{colour}: expected a grey image as the model learned, got colours")
+    return None
+
+
+def _opened(path: Path) -> Any:
+    from PIL import Image  # noqa: PLC0415  a user of tables needs no Pillow
+
+    try:
+        return Image.open(path, formats=["PNG", "JPEG"])
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:  # Pillow fails on damaged bytes in many ways
+        raise HalfnetFileError(f"{path}: expected a PNG or JPEG image: {error}") from error
+
+
+def _decoded(path: Path, size: Size | None, mode: str) -> Any:
+    with _opened(path) as image:
+        try:
+            pixels = image.convert(mode)
+        except Exception as error:  # as above
+            raise HalfnetFileError(f"{path}: the image is damaged: {error}") from error
+    return np.asarray(pixels if size is None else pixels.resize(size))
+
+
+def size_from(text: str) -> Size:
+    """Read a size as people write it, "32x32": width, then height."""
+    width, _, height = text.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal() and int(width) and int(height)):
+        raise HalfnetValueError(f"size: expected WIDTHxHEIGHT, such as 32x32, got {text!r}")
+    return int(width), int(height)
+
+
+def _text(size: Size) -> str:
+    return "x".join(map(str, size))
