@@ -8,8 +8,14 @@ BIN := .venv/bin
 help:  ## Say what can be made
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: .venv/ready  ## HalfNet of rising rank against a linear and a dense model: a table and a plot
+demo: .venv/ready  ## HalfNet of rising rank against a linear and a dense model, then every command
 	$(BIN)/python examples/digits.py
+	$(BIN)/halfnet data get digits
+	$(BIN)/halfnet reproduce digits --specs examples/digits.toml --preset digits --results build/results
+	$(BIN)/halfnet train digits --layers 'half(64, k=8)' --output build/digits.safetensors --overwrite
+	$(BIN)/halfnet predict build/digits.safetensors digits --output build/predictions.csv
+	$(BIN)/halfnet spectrum build/digits.safetensors
+	$(BIN)/halfnet report --output build/report
 
 test: check .venv/other-numpy  ## Lint, check types and run every test
 	HALFNET_OTHER_NUMPY=.venv/other-numpy $(BIN)/python -m pytest --cov
