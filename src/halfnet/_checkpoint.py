@@ -1,9 +1,10 @@
 """Save and load a model together with its architecture, in one safetensors file.
 
-The file's tensors are the model's state dict: what was learned, and 32 bytes a half layer for its
-draws. Its metadata holds the architecture as JSON: class names and the arguments that build them.
-Loading looks those names up among torch's layers, halfnet's, and the classes that the caller gives;
-no name is imported and nothing is unpickled, so a file cannot run code.
+The file's tensors are the model's state dict: what was learned, and for each half layer some 40
+bytes that its draws are made from. Its metadata holds the architecture as JSON: class names and
+the arguments that build them. Loading looks those names up among torch's layers, halfnet's, and
+the classes that the caller gives; no name is imported and nothing is unpickled, so a file cannot
+run code.
 """
 
 import dataclasses
@@ -113,7 +114,7 @@ def load(
     Examples:
         >>> model = halfnet.load("model.safetensors")
     """
-    own = {cls.__name__: cls for cls in classes}
+    own = _by_name("classes", classes)
     with _opened(path) as (file, metadata):
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     try:
@@ -228,7 +229,7 @@ def _describe(module: nn.Module, name: str, seen: dict[int, str]) -> Node:
             if child is not None
         }
         return node
-    if isinstance(module, HalfLayer):
+    if isinstance(module, HalfLayer) and cls in _HALF_LAYERS.values():
         arguments = module.config()
     else:
         arguments = _constructor_arguments(module, name)
@@ -298,7 +299,7 @@ def _split_shared(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _check_rebuilds(model: nn.Module, architecture: Node) -> None:
-    own = {cls.__name__: cls for cls in map(type, model.modules()) if not _is_known(cls)}
+    own = _by_name("model", (c for c in map(type, model.modules()) if not _is_known(c)))
     # A class of the user's may compute with numbers in its constructor, which meta has not.
     try:
         with torch.random.fork_rng(devices=[]), torch.device("cpu" if own else "meta"):
@@ -309,7 +310,13 @@ def _check_rebuilds(model: nn.Module, architecture: Node) -> None:
 
     def outline(module: nn.Module) -> dict[str, Any]:
         tensors, shared = _split_shared(module)
-        return {name: tuple(tensor.shape) for name, tensor in tensors.items()} | shared
+        # No tensor in the file shows the dtype of a half layer that learns nothing.
+        dtypes = {
+            name: layer._frozen.dtype
+            for name, layer in module.named_modules()
+            if isinstance(layer, HalfLayer) and next(layer.parameters(), None) is None
+        }
+        return {name: tuple(tensor.shape) for name, tensor in tensors.items()} | shared | dtypes
 
     want, got = outline(model), outline(twin)
     names = sorted(name for name in want.keys() | got.keys() if want.get(name) != got.get(name))
@@ -327,6 +334,19 @@ def _is_known(cls: type[nn.Module]) -> bool:
     return _OURS.get(cls.__name__) is cls or getattr(nn, cls.__name__, None) is cls
 
 
+def _by_name(argument: str, classes: Iterable[type[nn.Module]]) -> dict[str, type[nn.Module]]:
+    """Return a user's classes by their names, all that a file says of them: they must differ."""
+    own: dict[str, type[nn.Module]] = {}
+    for cls in classes:
+        if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+            raise HalfnetTypeError(f"{argument}: expected classes of modules, got {cls!r:.50}")
+        if own.setdefault(cls.__name__, cls) is not cls:
+            raise HalfnetValueError(
+                f"{argument}: expected classes of different names, got two named {cls.__name__!r}"
+            )
+    return own
+
+
 class _Builder:
     """Builds the modules of JSON nodes, each name looked up among known classes."""
 
@@ -341,6 +361,8 @@ class _Builder:
             raise HalfnetValueError(f"{name}: expected a JSON object, got {type(node).__name__}")
         if "same_as" in node:
             original = node["same_as"]
+            if original not in self.sizes:  # it may be what is being built: a module in itself
+                raise HalfnetValueError(f"{name}: expected a module built before, got {original!r}")
             self._count(name, self.sizes[original])
             return self.built[original]
         cls = self._find(node)

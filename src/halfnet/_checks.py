@@ -41,9 +41,13 @@ def number(name: str, value: Any, low: float = -math.inf) -> float:
     expected = "a finite number" + (f" of at least {low:g}" if low > -math.inf else "")
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise HalfnetTypeError(f"{name}: expected {expected}, got {value!r}")
-    if not low <= float(value) < math.inf:
+    try:
+        result = float(value)
+    except OverflowError:  # an integer beyond the largest float
+        result = math.inf
+    if not low <= result < math.inf:
         raise HalfnetValueError(f"{name}: expected {expected}, got {value!r}")
-    return float(value)
+    return result
 
 
 def choice(name: str, value: Any, options: Collection[str]) -> str:

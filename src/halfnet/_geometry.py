@@ -1,7 +1,7 @@
 """The geometry that a half layer learns: Sigma = B B' + diag(sigma^2), as a metric and a kernel."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,10 +40,16 @@ class Geometry:
         for name, part in (("B", B), ("sigma", sigma)):
             if part is not None and not isinstance(part, Tensor):
                 raise HalfnetTypeError(f"{name}: expected a tensor, got {type(part).__name__}")
+            if part is not None and not part.is_floating_point():
+                raise HalfnetTypeError(
+                    f"{name}: expected a floating-point tensor, got {part.dtype}"
+                )
         if B is None and sigma is None:
             raise HalfnetValueError("B: expected a tensor where sigma is None, got None")
-        if B is not None and B.dim() != 2:
-            raise HalfnetValueError(f"B: expected shape (d, k), got {tuple(B.shape)}")
+        if B is not None and (B.dim() != 2 or not B.numel()):
+            raise HalfnetValueError(
+                f"B: expected shape (d, k), both at least 1, got {tuple(B.shape)}"
+            )
         if sigma is not None and sigma.shape != ((sigma.numel() if B is None else len(B)),):
             expected = "(d,)" if B is None else (len(B),)
             raise HalfnetValueError(f"sigma: expected shape {expected}, got {tuple(sigma.shape)}")
@@ -77,7 +83,8 @@ class Geometry:
         if self.B is None:
             assert diagonal is not None
             return diagonal
-        low_rank = self.B @ self.B.mT
+        with _products.no_autocast(self.B):
+            low_rank = self.B @ self.B.mT
         return low_rank if diagonal is None else low_rank + diagonal
 
     def embed(self, x: Tensor) -> Tensor:
@@ -105,10 +112,10 @@ class Geometry:
     def kernel(self, x: Tensor, y: Tensor | None = None, activation: str = "relu") -> Tensor:
         """Return E[g(r.x) g(r.y)] over r ~ N(0, Sigma), in closed form, for all pairs of rows.
 
-        Where a kernel has a cusp, the gradient is 0 by definition: for relu, sign and erf at a row
-        with x' Sigma x = 0, and for sign also where two rows are parallel. Rows count as parallel
-        where their angle is below what the dtype resolves (about 1e-3 in float32, 4e-8 in
-        float64). Half precisions are computed in float32.
+        Where a kernel has a cusp, the gradient is 0 by definition: for relu and sign at a row with
+        x' Sigma x = 0, and for sign also where two rows are parallel. Rows count as parallel where
+        their angle is below what the dtype resolves (about 1e-3 in float32, 4e-8 in float64). Half
+        precisions are computed in float32.
 
         Args:
             x: Rows, (n, d).
@@ -125,13 +132,15 @@ class Geometry:
                 "normal, so the expectation has no closed form"
             )
         with _products.no_autocast(self._like):
-            a, fx = _norms_and_directions(self._rows("x", x))
-            b, fy = (a, fx) if y is None else _norms_and_directions(self._rows("y", y))
+            rows = self._rows("x", x)
+            others = rows if y is None else self._rows("y", y)
+            a, fx = _norms_and_directions(rows)
+            b, fy = (a, fx) if y is None else _norms_and_directions(others)
             cosine = fx @ fy.mT
             if y is None:  # a row's angle with itself is 0, whatever rounding says
                 itself = torch.eye(len(a), dtype=torch.bool, device=a.device)
                 cosine = torch.where(itself, (a > 0).to(a.dtype), cosine)
-            kernel: Tensor = _KERNELS[activation](cosine, a, b.mT)
+            kernel: Tensor = _KERNELS[activation](_Pairs(rows, others, a, b.mT, cosine))
             return kernel.to(self._like.dtype)
 
     def sample(self, n: int, seed: int | None = None) -> Tensor:
@@ -158,7 +167,7 @@ class Geometry:
         """
         if self.B is None:
             return self._like.new_zeros(0)
-        values: Tensor = torch.linalg.svdvals(_at_least_float32(self.B))
+        values: Tensor = torch.linalg.svdvals(_products.at_least_float32(self.B))
         return values.to(self.B.dtype)
 
     def _coordinates(self, name: str, x: Tensor) -> Tensor:
@@ -166,10 +175,10 @@ class Geometry:
 
         Half precisions have neither the range nor the digits for what follows: float32 at least.
         """
-        x = _at_least_float32(self._checked(name, x))
+        x = _products.at_least_float32(self._checked(name, x))
         with _products.no_autocast(x):
-            parts = [] if self.B is None else [x @ _at_least_float32(self.B)]
-            parts += [] if self.sigma is None else [x * _at_least_float32(self.sigma)]
+            parts = [] if self.B is None else [x @ _products.at_least_float32(self.B)]
+            parts += [] if self.sigma is None else [x * _products.at_least_float32(self.sigma)]
             return torch.cat(parts, -1)
 
     def _rows(self, name: str, x: Tensor) -> Tensor:
@@ -190,23 +199,28 @@ class Geometry:
         return x
 
 
-def _at_least_float32(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-
-
 def _unit_variance(B: Tensor | None, sigma: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     """Scale each coordinate to variance 1; one that never varies stays 0."""
     variance = _products.variances(B, sigma)
     varies = variance > 0
     scale = torch.where(varies, torch.where(varies, variance, 1).rsqrt(), 0)
     return (
-        None if B is None else B * scale[:, None],
-        None if sigma is None else sigma * scale,
+        None if B is None else (B * scale[:, None]).to(B.dtype),
+        None if sigma is None else (sigma * scale).to(sigma.dtype),
     )
 
 
-# The closed forms, of the cosine c between two rows, (n, l), and of their norms a, (n, 1), and b,
-# (1, l): products of squared norms would overflow.
+class _Pairs(NamedTuple):
+    """What the closed forms are of: norms and cosines, as products of squared norms overflow.
+
+    The rows themselves are for the kernels that are smooth where a row is 0: norms are not.
+    """
+
+    x: Tensor  # (n, p)
+    y: Tensor  # (l, p)
+    a: Tensor  # norms of x, (n, 1)
+    b: Tensor  # norms of y, (1, l)
+    c: Tensor  # cosines, (n, l)
 
 
 def _sqrt(x: Tensor) -> Tensor:
@@ -216,10 +230,17 @@ def _sqrt(x: Tensor) -> Tensor:
 
 
 def _norms_and_directions(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows' norms, (n, 1), and the rows over their norms; both 0 for a zero row."""
-    largest = rows.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)
+    """Return the rows' norms, (n, 1), and the rows over their norms; both 0 for a zero row.
+
+    A row of subnormal numbers has no direction either: the gradient, 1 / norm, would overflow.
+    """
+    tiny = torch.finfo(rows.dtype).tiny
+    largest = rows.detach().abs().amax(-1, keepdim=True)
+    # 1 for a zero row: a second derivative divides by the square, and 0 / 0 is no number
+    largest = torch.where(largest > 0, largest.clamp(min=tiny), 1)
     norms = _sqrt((rows / largest).square().sum(-1, keepdim=True)) * largest
-    return norms, torch.where(norms > 0, rows / torch.where(norms > 0, norms, 1), 0)
+    normal = norms >= tiny
+    return norms, torch.where(normal, rows / torch.where(normal, norms, 1), 0)
 
 
 def _sine(c: Tensor) -> Tensor:
@@ -260,32 +281,34 @@ class _ArcCosine(Function):
     jvp = backward
 
 
-def _relu_kernel(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def _relu_kernel(pairs: _Pairs) -> Tensor:
     """The arc-cosine kernel of degree 1 (Cho and Saul, 2009)."""
-    return a * b * _ArcCosine.apply(c)  # type: ignore[no-any-return,no-untyped-call]
+    arc: Tensor = _ArcCosine.apply(pairs.c)  # type: ignore[no-untyped-call]
+    return pairs.a * pairs.b * arc
 
 
-def _sign_kernel(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    kernel = 1 - _angle(c) * (2 / math.pi)
-    return torch.where((a == 0) & (b == 0), 1, kernel)  # sign(0) is +1, twice
+def _sign_kernel(pairs: _Pairs) -> Tensor:
+    kernel = 1 - _angle(pairs.c) * (2 / math.pi)
+    return torch.where((pairs.a == 0) & (pairs.b == 0), 1, kernel)  # sign(0) is +1, twice
 
 
-def _erf_kernel(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Williams (1998): 2 / pi asin(t), t = 2 a b c / sqrt((1 + 2 a^2) (1 + 2 b^2)), by arc tangent.
+def _erf_kernel(pairs: _Pairs) -> Tensor:
+    """Williams (1998): 2 / pi asin(t), t = 2 x.y / sqrt((1 + 2 a^2) (1 + 2 b^2)), by arc tangent.
 
     1 - t^2 is put together from what is left to 1 in each factor, so that it keeps its digits.
     """
+    x, y, a, b, c = pairs
     root = math.sqrt(2)
     size_a, size_b = (torch.hypot(torch.ones_like(n), n * root) for n in (a, b))
     rest_a, rest_b = size_a**-2, size_b**-2
     rest = rest_a + rest_b - rest_a * rest_b
-    t = c * (a * root / size_a) * (b * root / size_b)
+    t = (x * (root / size_a)) @ (y * (root / size_b.mT)).mT
     square = c.square().clamp(max=1)
     return torch.atan2(t, _sqrt((1 - square) + square * rest)) * (2 / math.pi)
 
 
-def _identity_kernel(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return a * b * c
+def _identity_kernel(pairs: _Pairs) -> Tensor:
+    return pairs.x @ pairs.y.mT
 
 
 _KERNELS = {

@@ -12,14 +12,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
+def autocasts(like: Tensor) -> bool:
+    """Whether autocast is on for this tensor's device; some, as meta, have none."""
+    device = like.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 def no_autocast(like: Tensor) -> AbstractContextManager[None]:
     """Return a context without autocast: what is drawn or compared keeps its full precision."""
-    device = like.device.type
-    return (
-        torch.autocast(device, enabled=False)
-        if torch.is_autocast_enabled(device)
-        else nullcontext()
-    )
+    return torch.autocast(like.device.type, enabled=False) if autocasts(like) else nullcontext()
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Return `x`, from a half precision in float32."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def directions(
@@ -38,12 +44,16 @@ def directions(
 
 
 def variances(B: Tensor | None, sigma: Tensor | None) -> Tensor:
-    """Return the variances of the coordinates of r: the diagonal of BB' + diag(sigma^2)."""
+    """Return the variances of the coordinates of r: the diagonal of BB' + diag(sigma^2).
+
+    They are float32 at least: in float16 the square of a small number is 0.
+    """
+    noise = None if sigma is None else at_least_float32(sigma).square()
     if B is None:
-        assert sigma is not None
-        return sigma.square()
-    low_rank = B.square().sum(-1)
-    return low_rank if sigma is None else low_rank + sigma.square()
+        assert noise is not None
+        return noise
+    low_rank = at_least_float32(B).square().sum(-1)
+    return low_rank if noise is None else low_rank + noise
 
 
 def signs(r: Tensor, std: Tensor) -> Tensor:

@@ -40,5 +40,6 @@ def resample_(module: M, seed: int | None = None) -> M:
     seed = _checks.seed_or_new("seed", seed)
     for name, layer in layers:
         # torch.compile wraps a module; the model's names stay those that it was built with
-        layer.redraw(derived_seed(seed, name.replace("_orig_mod.", "")))
+        built_as = ".".join(part for part in name.split(".") if part != "_orig_mod")
+        layer.redraw(derived_seed(seed, built_as))
     return module

@@ -37,12 +37,13 @@ def register(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Predict, and print or write what came out."""
-    from halfnet.lab import _predicting, _reading, _results  # noqa: PLC0415
+    from halfnet.lab import _model_file, _predicting, _reading, _results  # noqa: PLC0415
 
     predictor = _predicting.Predictor.read(Path(arguments.model))
     output = None if arguments.output is None else Path(arguments.output)
     if output is not None:
-        _predicting.check_apart(output, (predictor.path, Path(arguments.data)))
+        read = (predictor.path, Path(arguments.data))
+        _model_file.check_output(output, overwrite=True, read=read)
     inputs = _reading.read(arguments.data, layout=predictor.layout)
     found = predictor.predict(inputs)
     if output is not None:

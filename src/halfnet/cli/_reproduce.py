@@ -4,8 +4,14 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from halfnet.lab.specs import Row, Table
+
+_MOST = 1_000_000
 
 
 def register(commands: Any) -> None:
@@ -21,15 +27,20 @@ def register(commands: Any) -> None:
     add = parser.add_argument
     add("tables", nargs="*", metavar="TABLE", help="tables' names; none: all of them")
     add("--rows", nargs="+", metavar="ROW", help="only the rows of these names")
-    add("--specs", metavar="FILE", help="a TOML file with tables and presets of your own")
+    add(
+        "--specs",
+        metavar="FILE",
+        help="a TOML file with tables, presets or both of your own; without tables of its own, "
+        "the paper's are trained",
+    )
     add("--preset", default="paper", help="the recipe (default: %(default)s)")
-    add("--seeds", type=int, default=5, metavar="N", help="seeds 0 to N-1 (default: %(default)s)")
-    add("--epochs", type=int, metavar="N", help="stop after N epochs")
+    add("--seeds", type=_count, metavar="N", help="seeds 0 to N-1 (default: 5)")
+    add("--epochs", type=_count, metavar="N", help="stop after N epochs")
     add("--quick", action="store_true", help="one epoch and two seeds, to see it work")
     add("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     add("--again", action="store_true", help="train rows again that have a result")
-    add("--jobs", type=int, metavar="N", help="rows at once (default: cores / threads)")
-    add("--threads", type=int, default=1, metavar="N", help="a row's (default: %(default)s)")
+    add("--jobs", type=_count, metavar="N", help="rows at once (default: cores / threads)")
+    add("--threads", type=_count, default=1, metavar="N", help="a row's (default: %(default)s)")
     add("--list", action="store_true", help="list the tables and rows, and train nothing")
     add("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
@@ -40,10 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
     from halfnet.lab import reproduce, specs  # noqa: PLC0415
 
     found = specs.load(arguments.specs) if arguments.specs else specs.paper()
+    if not found.tables:
+        found = specs.Specs(specs.paper().tables, found.presets)
     chosen = reproduce.choose(found, arguments.tables, arguments.rows)
     if arguments.list:
-        for table, row in chosen:
-            print(f"{table.key:16}{row.name}")
+        _list(chosen, arguments.json)
         return 0
     plans = [
         reproduce.plan(
@@ -51,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
             table,
             row,
             preset=arguments.preset,
-            seeds=range(2 if arguments.quick else arguments.seeds),
-            epochs=1 if arguments.quick else arguments.epochs,
+            seeds=range(arguments.seeds or (2 if arguments.quick else 5)),
+            epochs=arguments.epochs or (1 if arguments.quick else None),
             threads=arguments.threads,
         )
         for table, row in chosen
@@ -65,6 +77,26 @@ def run(arguments: argparse.Namespace) -> int:
         again=arguments.again,
         show=None if arguments.json else sys.stdout,
     )
+    failed = [outcome for outcome in outcomes if outcome.result is None]
     if arguments.json:
         print(json.dumps(reproduce.records_of(outcomes), indent=1))
-    return int(any(outcome.result is None for outcome in outcomes))
+        for outcome in failed:
+            print(f"{outcome.plan.name}: {outcome.error}", file=sys.stderr)
+    else:
+        print(f"results are in {Path(arguments.results) / plans[0].preset}")
+    return int(bool(failed))
+
+
+def _count(text: str) -> int:
+    """Return a number that an option takes; argparse says what is wrong with it."""
+    if not text.isascii() or not text.isdigit() or len(text) > 7 or not 1 <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {_MOST}, got {text!r}")
+    return int(text)
+
+
+def _list(rows: Iterable[tuple["Table", "Row"]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([{"table": table.key, "row": row.name} for table, row in rows], indent=1))
+        return
+    for table, row in rows:
+        print(f"{table.key:15} {row.name}")

@@ -83,7 +83,9 @@ def _chart(cumulative: list[float]) -> str:
     for row in range(_HEIGHT, 0, -1):
         filled = "".join(_cell(value * _HEIGHT - row + 1) for value in columns)
         lines.append(f"{row / _HEIGHT:5.0%} |{filled.rstrip()}")
-    axis = f"{1 * step:<{max(1, len(columns) - len(str(len(cumulative))))}}{step * len(columns)}"
+    first, last = str(step), str(step * len(columns))
+    space = len(columns) - len(first)
+    axis = f"{first}{last:>{space}}" if space > len(last) else last.rjust(len(columns))
     return "\n".join([*lines, f"      +{'-' * len(columns)}", f"       {axis} directions"])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from halfnet.lab._fitting import Fitted
     from halfnet.lab._training import EpochScores
+    from halfnet.lab.specs import Recipe
 
 _LAYERS_HELP = (
     "layers with ReLU between, such as 'half(64, k=16), dense(32)': half(units, k=rank), "
@@ -39,7 +40,12 @@ def register(commands: Any) -> None:
     add("--layers", metavar="TEXT", help=_LAYERS_HELP)
     add("--output", default="model.safetensors", metavar="FILE", help="default: %(default)s")
     add("--overwrite", action="store_true", help="replace the output if it exists")
-    add("--epochs", type=int, default=10, metavar="N", help="default: %(default)s")
+    add(
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="default: 10, or where rows are few as many as make 1,000 steps",
+    )
     add("--rate", type=float, default=3e-3, metavar="R", help="Adam's (default: %(default)s)")
     add("--batch-size", type=int, default=128, metavar="N", help="default: %(default)s")
     add("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
@@ -63,24 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, save, and print what came of it."""
     from halfnet.lab import _fitting, _layers_text, _model_file, _reading  # noqa: PLC0415
 
-    recipe = replace(
-        _fitting.RECIPE,
-        rate=arguments.rate,
-        batch_size=arguments.batch_size,
-        epochs=arguments.epochs,
-        init=arguments.init,
-        draw=arguments.draw,
-    )
+    recipe = _recipe(arguments)
+    if arguments.layers is not None:
+        _layers_text.parse(arguments.layers)  # a slip is found before the data are read
     output = Path(arguments.output)
-    architecture = None if arguments.layers is None else _layers_text.parse(arguments.layers)
-    _model_file.check_output(output, overwrite=arguments.overwrite)
+    _model_file.check_output(output, overwrite=arguments.overwrite, read=[Path(arguments.data)])
     if arguments.threads is not None:
         _fitting.set_threads(arguments.threads)
     inputs = _reading.read(arguments.data, target=arguments.target, size=arguments.size)
-    layers = arguments.layers
-    if architecture is None:
-        layers = _fitting.default_layers(inputs)
-        architecture = _layers_text.parse(layers)
+    layers = _fitting.default_layers(inputs) if arguments.layers is None else arguments.layers
+    architecture = _layers_text.parse(layers)
+    if arguments.epochs is None:
+        recipe = _fitting.with_enough_epochs(recipe, inputs)
     with _Progress(recipe.epochs) as progress:
         fitted = _fitting.fit(
             inputs,
@@ -91,9 +91,24 @@ def run(arguments: argparse.Namespace) -> int:
             on_step=progress,
         )
     _model_file.save(fitted.model, fitted.layout, output)
-    summary = _summary(fitted, layers) | {"output": str(output), "bytes": output.stat().st_size}
+    summary = _summary(fitted, layers, recipe.epochs)
+    summary |= {"output": str(output), "bytes": output.stat().st_size}
     print(json.dumps(summary, indent=1) if arguments.json else _text(summary))
     return 0
+
+
+def _recipe(arguments: argparse.Namespace) -> "Recipe":
+    from halfnet.lab import _fitting  # noqa: PLC0415
+
+    recipe = _fitting.RECIPE
+    return replace(
+        recipe,
+        rate=arguments.rate,
+        batch_size=arguments.batch_size,
+        epochs=recipe.epochs if arguments.epochs is None else arguments.epochs,
+        init=arguments.init,
+        draw=arguments.draw,
+    )
 
 
 class _Progress:
@@ -137,9 +152,10 @@ class _Progress:
             print(f"epoch {finished} of {self._epochs}: {text}", file=sys.stderr, flush=True)
 
 
-def _summary(fitted: "Fitted", layers: str) -> dict[str, Any]:
+def _summary(fitted: "Fitted", layers: str, epochs: int) -> dict[str, Any]:
     return {
         "layers": layers,
+        "epochs": epochs,
         "inputs": fitted.layout.shape,
         "classes": len(fitted.layout.classes),
         "params": fitted.params,
@@ -164,7 +180,7 @@ def _text(summary: dict[str, Any]) -> str:
             f"layers    {inputs} inputs, {layers}{summary['classes']} classes",
             f"learned   {learned:,} numbers; {dense:,} if dense ({learned / dense:.0%})",
             f"accuracy  {', '.join(accuracy)}",
-            f"time      {summary['seconds']:.1f} s",
+            f"time      {summary['seconds']:.1f} s, {summary['epochs']:,} epochs",
             f"written   {summary['output']}, {summary['bytes']:,} bytes",
         ]
     )

@@ -18,7 +18,7 @@ from halfnet.lab.specs import Score
 
 _BESIDE = 4.0
 """How far the paper's points stand to the left and ours to the right."""
-_LETTER, _LINE = 6.5, 14.0
+_LETTER, _LINE = 7.2, 14.0
 _COLUMNS = 60
 """At most so many places along an axis answer to the pointer."""
 
@@ -105,9 +105,11 @@ def _path(points: Iterable[Point]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _svg(width: float, height: float, style: str, label: str, content: str) -> str:
+def _svg(
+    width: float, height: float, style: str, label: str, content: str, role: str = "img"
+) -> str:
     return (
-        f'<svg class="{style}" viewBox="0 0 {width:g} {height:g}" role="img" '
+        f'<svg class="{style}" viewBox="0 0 {width:g} {height:g}" role="{role}" '
         f'aria-label="{escape(label)}">{content}</svg>'
     )
 
@@ -119,7 +121,7 @@ def accuracy(comparison: Comparison) -> str:
     """Draw a table's test accuracies against parameters, for a wide and for a narrow screen."""
     label = f"Test accuracy against parameters: {comparison.title}"
     return "".join(
-        _svg(width, height, f"chart {style}", label, _accuracy(comparison, width, height))
+        _svg(width, height, f"chart {style}", label, _accuracy(comparison, width, height), "group")
         for style, width, height in (("wide", 780.0, 420.0), ("narrow", 350.0, 360.0))
     )
 
@@ -178,21 +180,21 @@ def _row(panel: _Panel, comparison: Comparison, line: Line, anchor: Box, box: Bo
     x, found = panel.x(line.params), _series.scores(line)
     heights = [panel.y(score.mean) for score, _ in found]
     parts = [f'<path class="tie" d="M{x:.1f} {heights[0]:.1f}V{heights[-1]:.1f}"/>']
-    parts += [_point(panel, x + side * _BESIDE, score, side) for score, side in found]
     start = box.nearest(*anchor.centre)
     end = anchor.nearest(*start)
     if math.dist(start, end) > 7:
         parts.append(f'<path class="lead" d="{_path((start, end))}"/>')
+    parts += [_point(panel, x + side * _BESIDE, score, side) for score, side in found]
     (middle, centre) = box.centre
     parts.append(_text(middle, centre + 4, line.name, "name"))
     top, bottom = min(heights) - 11, max(heights) + 11
     parts.append(
         f'<rect class="hit" x="{x - 12:.1f}" y="{top:.1f}" width="24" height="{bottom - top:.1f}"/>'
     )
+    tip = escape(_wording.summary_of(line))
     return (
-        f'<g class="point {_series.family(line)}" tabindex="0" '
-        f'data-row="{escape(identity(comparison, line))}" '
-        f'data-tip="{escape(_wording.summary_of(line))}">{"".join(parts)}</g>'
+        f'<g class="point {_series.family(line)}" tabindex="0" role="img" aria-label="{tip}" '
+        f'data-row="{escape(identity(comparison, line))}" data-tip="{tip}">{"".join(parts)}</g>'
     )
 
 
@@ -208,21 +210,19 @@ def _point(panel: _Panel, x: float, score: Score, side: int) -> str:
 
 def curves(comparison: Comparison) -> list[tuple[Line, str]]:
     """Draw loss and accuracy over the epochs of each row of a table that has them, on one scale."""
-    bands = [
-        (line, line.result, *(_series.band(line.result.curves[key]) for key in _CURVES))
+    results = [
+        (line, line.result)
         for line in comparison.lines
         if line.result is not None and line.result.epochs > 1
     ]
-    if not bands:
-        return []
-    losses, accuracies = ([own[i] for own in bands] for i in (2, 3))
+    bands = [[_series.band(result.curves[key]) for key in _CURVES] for _, result in results]
     ranges = [
         _layout.padded([end for band in found for end in (*band.low, *band.high)], 0.04)
-        for found in (losses, accuracies)
+        for found in zip(*bands, strict=True)
     ]
     return [
-        (line, _curves(comparison, line, result, (loss, accuracy), ranges))
-        for line, result, loss, accuracy in bands
+        (line, _curves(comparison, line, result, own, ranges))
+        for (line, result), own in zip(results, bands, strict=True)
     ]
 
 
@@ -233,7 +233,7 @@ def _curves(
     comparison: Comparison,
     line: Line,
     result: Result,
-    bands: tuple[Band, Band],
+    bands: Sequence[Band],
     ranges: Sequence[tuple[float, float]],
 ) -> str:
     tips = [

@@ -53,16 +53,18 @@ def _check_header(header: list[str]) -> None:
         raise HalfnetValueError(
             f"expected a header of at least two names with commas between, got {got}"
         )
+    numbers = [name for name in header if _is_number(name)]
+    # pandas calls columns 0, 1, 2; so whole numbers beside a name may be names too.
+    if len(numbers) > len(header) - (1 if all(map(str.isdecimal, numbers)) else 2):
+        raise HalfnetValueError(
+            f"expected a header of column names in line 1, got numbers: {numbers[0]!r}, ..."
+        )
     for place, name in enumerate(header, 1):
         if not name:
             raise HalfnetValueError(f"header: expected a name for column {place}, got none")
     for first, second in pairwise(sorted(header)):
         if first == second:
             raise HalfnetValueError(f"header: expected column {first!r} once, got it twice")
-    if all(_is_number(name) for name in header):
-        raise HalfnetValueError(
-            f"expected a header of column names in line 1, got numbers: {header[0]!r}, ..."
-        )
 
 
 def _is_number(text: str) -> bool:

@@ -1,9 +1,10 @@
 """A network trained on data of the user's own: what `halfnet train` does."""
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from halfnet.nn._standardize import Standardize
 
 RECIPE = Recipe(rate=3e-3, batch_size=128, epochs=10, schedule="cosine", warmup=0.05)
 """How `halfnet train` trains where its user says nothing else."""
+_ENOUGH_STEPS = 1000  # fewer leave a network of few rows no better than chance
 
 T = TypeVar("T")
 OnStep: TypeAlias = Callable[[int, int, EpochScores | None], None]
@@ -74,6 +76,12 @@ def set_threads(count: int) -> None:
 def default_layers(inputs: Inputs) -> str:
     """Return the layers of a user who names none: rank 16, or less where inputs are fewer."""
     return f"half(64, k={min(16, inputs.x[0].size)})"
+
+
+def with_enough_epochs(recipe: Recipe, inputs: Inputs) -> Recipe:
+    """Return the recipe with more epochs if rows are so few that it makes hardly any steps."""
+    steps = math.ceil(len(inputs.x) / recipe.batch_size)
+    return replace(recipe, epochs=max(recipe.epochs, math.ceil(_ENOUGH_STEPS / steps)))
 
 
 def fit(
@@ -162,8 +170,9 @@ def _run(training: Training, on_step: OnStep) -> None:
         try:
             scores = training.run_epoch(tell)
         except NotFiniteError as error:
+            what = str(error).replace(" of network 0", "")  # there is no other
             advice = f"a smaller rate than {training.recipe.rate:g} may help"
-            raise NotFiniteError(f"{error}; {advice}") from None
+            raise NotFiniteError(f"{what}; {advice}") from None
         on_step(before + steps, total, scores)
 
 

@@ -30,7 +30,9 @@ def read_folder(folder: Path, size: Size | None, layout: Layout | None) -> Input
         paths = [path for path, _ in found]
         if layout is not None and layout.resized:
             size = layout.shape[-1], layout.shape[-2]
-        colour = _looked_at(paths, size)
+        elif size is None:
+            _check_sizes(paths, layout)
+        colour = _with_colours(paths)
         if layout is not None:
             colour = _as_the_model(colour, layout, paths)
         pixels = [_decoded(path, size, "L" if colour is None else "RGB") for path in paths]
@@ -73,23 +75,34 @@ def _is_image(path: Path) -> bool:
     return True
 
 
-def _looked_at(paths: list[Path], size: Size | None) -> Path | None:
-    """Check the sizes before anything is decoded; return an image with colours, None without."""
-    first: Size | None = size
+def _check_sizes(paths: list[Path], layout: Layout | None) -> None:
+    """Raise unless all images have one size, and that of the model's if they are for one."""
+    if layout is None:
+        why, advice = "the images before it have", "; --size, such as 32x32, resizes all of them"
+        with _opened(paths[0]) as image:
+            size: Size = image.size
+    else:
+        why, advice = "the model learned", ""
+        size = layout.shape[-1], layout.shape[-2]
+    for path in paths:
+        with _opened(path) as image:
+            got: Size = image.size
+        if got != size:
+            raise HalfnetFileError(
+                f"{path}: expected {_text(size)} pixels as {why}, got {_text(got)}{advice}"
+            )
+
+
+def _with_colours(paths: list[Path]) -> Path | None:
+    """Return the first image with colours, None without; nothing is decoded yet."""
     colour = None
     for path in paths:
         with _opened(path) as image:
-            first = first or image.size
-            if size is None and image.size != first:
-                raise HalfnetFileError(
-                    f"{path}: expected {_text(first)} pixels as the images before it have, got "
-                    f"{_text(image.size)}; --size {_text(first)} resizes all of them"
-                )
-            if image.mode not in _GREY + _COLOUR:
-                raise HalfnetFileError(
-                    f"{path}: expected 8 bits a colour, got Pillow's mode {image.mode!r}"
-                )
-            colour = path if image.mode in _COLOUR and colour is None else colour
+            mode: str = image.mode
+        if mode not in _GREY + _COLOUR:
+            raise HalfnetFileError(f"{path}: expected 8 bits a colour, got Pillow's mode {mode!r}")
+        if mode in _COLOUR and colour is None:
+            colour = path
     return colour
 
 

@@ -19,8 +19,9 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 
 def nearest(what: str, name: str, known: Iterable[str]) -> NoReturn:
     """Raise for an unknown name with the one that is nearest: there may be thousands to list."""
-    best = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    raise HalfnetValueError(f"unknown {what} {name!r}: the nearest name is {best[0]!r}")
+    names = {option.casefold(): option for option in known}
+    best = names[difflib.get_close_matches(name.casefold(), names, n=1, cutoff=0.0)[0]]
+    raise HalfnetValueError(f"unknown {what} {name!r}: the nearest name is {best!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,8 @@ class Layout:
     columns: tuple[str, ...] = ()
     target: str = ""
     resized: bool = False
+    brightest: int = 255
+    """What the largest value of a pixel could be."""
 
     @classmethod
     def of(cls, inputs: Inputs, classes: tuple[str, ...]) -> Self:
@@ -72,6 +75,7 @@ class Layout:
             columns=inputs.columns,
             target=inputs.target,
             resized=inputs.resized,
+            brightest=inputs.brightest,
         )
 
     def to_metadata(self) -> dict[str, str]:
@@ -89,6 +93,8 @@ class Layout:
         try:
             classes, inputs = json.loads(metadata["classes"]), json.loads(metadata["inputs"])
             layout = cls(classes=_texts(classes), **_layout_fields(**inputs))
+            if len(layout.classes) < 2:
+                raise ValueError
         except (KeyError, ValueError, TypeError, RecursionError) as error:
             raise HalfnetFileError(
                 f"{path}: expected a model that halfnet train wrote, got one that does not say what"
@@ -102,16 +108,19 @@ class Layout:
 
 
 def _layout_fields(
-    *, shape: Any, pixels: Any, columns: Any, target: Any, resized: Any
+    *, shape: Any, pixels: Any, columns: Any, target: Any, resized: Any, brightest: Any
 ) -> dict[str, Any]:
-    if not all(isinstance(size, int) and size > 0 for size in shape):
+    if not all(isinstance(size, int) and size > 0 for size in (*shape, brightest)):
         raise TypeError
+    if not (2 if resized else 1) <= len(shape) <= 3:
+        raise ValueError
     return {
         "shape": tuple(shape),
         "pixels": bool(pixels),
         "columns": _texts(columns),
         "target": str(target),
         "resized": bool(resized),
+        "brightest": brightest,
     }
 
 
@@ -121,19 +130,23 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def classes_of(labels: Labels) -> tuple[str, ...]:
+def classes_of(labels: Labels, what: str = "labels") -> tuple[str, ...]:
     """Return the different labels, in the order of numbers if all of them are integers.
+
+    Args:
+        labels: Of all rows.
+        what: What an error calls them.
 
     Raises:
         HalfnetValueError: There is a single one, or so many that they can be no classes.
     """
     names = [str(name) for name in np.unique(labels)]
     if len(names) < 2:
-        raise HalfnetValueError(f"labels: expected at least two classes, got only {names[0]!r}")
+        raise HalfnetValueError(f"{what}: expected at least two classes, got only {names[0]!r}")
     if 2 * len(names) > len(labels):
         raise HalfnetValueError(
-            f"labels: expected a few classes that repeat, got {len(names)} different labels in "
-            f"{len(labels)} rows, such as {names[0]!r}"
+            f"{what}: expected a few classes that repeat, got {len(names):,} different ones in "
+            f"{len(labels):,} rows, such as {names[0]!r}"
         )
     try:
         return tuple(sorted(names, key=int))

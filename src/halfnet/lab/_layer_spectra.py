@@ -50,8 +50,13 @@ def of_file(path: Path) -> dict[str, list[list[float]]]:
     weights = dict(_weights(_model_file.load(path), ""))
     if len(weights) < 2:
         raise HalfnetFileError(f"{path}: expected a model with hidden layers, got none")
-    hidden = list(weights)[:-1]
-    return {name: [torch.linalg.svdvals(weights[name].float()).tolist()] for name in hidden}
+    spectra = {}
+    for name in list(weights)[:-1]:
+        weight = weights[name].float()
+        if not weight.isfinite().all() or not weight.any():
+            raise HalfnetFileError(f"{path}: layer {name}: expected finite weights other than 0")
+        spectra[name] = [torch.linalg.svdvals(weight).tolist()]
+    return spectra
 
 
 def record(

@@ -78,7 +78,7 @@ class _Parser:
     """Reads a text from left to right, a method a rule of the grammar."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = text.rstrip()
         self._tokens = self._split()
         self._next = 0
 
@@ -108,26 +108,24 @@ class _Parser:
 
     def layers(self) -> list[tuple[int, Front | Layer]]:
         """Return the layers, each with its position in the text."""
-        found: list[tuple[int, Front | Layer]] = []
-        while not (self._follows("") and not found):
-            found.append(self._layer())
-            if self._follows(""):
-                break
+        if self._follows(""):
+            return []
+        found = [self._layer()]
+        while not self._follows(""):
             self._take(",")
+            found.append(self._layer())
         return found
 
     def _layer(self) -> tuple[int, Front | Layer]:
         name = self._take()
         with _at(self._text, name.position):
             cls = _fields.named("layer", name.text, _KINDS)
-        self._take("(")
         options: dict[str, Value] = {}
-        while not (self._follows(")") and not options):
+        self._take("(")
+        if not self._follows(")"):
             self._option(cls, options)
-            if self._take(",", ")").text == ")":
-                break
-        else:
-            self._take(")")
+        while self._take(",", ")").text == ",":
+            self._option(cls, options)
         with _at(self._text, name.position):
             return name.position, _fields.read(cls, options)
 
@@ -144,7 +142,7 @@ class _Parser:
                 key, value = _fields.named("option", token.text, _names(cls)), True
             else:
                 key, value = _unnamed(cls, options), _value(token.text)
-                if not isinstance(value, int):
+                if token.text[0].isalpha():
                     _fields.unknown("option", token.text, _names(cls))
             if key in options:
                 raise HalfnetValueError(f"{key}: expected once, got it twice")

@@ -1,6 +1,5 @@
 """What a model of the user's own says of data: `halfnet predict`."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from halfnet.exceptions import HalfnetError, HalfnetFileError
+from halfnet.exceptions import HalfnetFileError
 from halfnet.lab import _model_file
 from halfnet.lab._inputs import Array, Inputs, Layout
 
@@ -68,7 +67,8 @@ class Predictor(NamedTuple):
                 )
                 fits = outputs.shape == (len(x), len(self.layout.classes))
         except (RuntimeError, TypeError, ValueError) as error:  # the file may hold any model
-            raise HalfnetFileError(f"{self.path}: its model fails on the data: {error}") from error
+            why = " ".join(str(error).split())  # torch's may be many lines
+            raise HalfnetFileError(f"{self.path}: its model fails on the data: {why}") from error
         if not fits:
             raise HalfnetFileError(
                 f"{self.path}: expected a model with an output for each of "
@@ -76,10 +76,3 @@ class Predictor(NamedTuple):
             )
         probabilities: npt.NDArray[np.float32] = outputs.float().softmax(-1).numpy()
         return probabilities
-
-
-def check_apart(output: Path, read: Iterable[Path]) -> None:
-    """Raise if an output would replace a file that is read."""
-    for path in read:
-        if output.exists() and path.exists() and output.samefile(path):
-            raise HalfnetError(f"cannot write {output}: it is what is read")

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean, stdev
+from tempfile import TemporaryFile
 from typing import Any
 
 from halfnet.exceptions import HalfnetError, HalfnetFileError
@@ -114,6 +115,16 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise HalfnetError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def check_writable(folder: Path) -> None:
+    """Raise if nothing can be written to a folder: before the work that it is for, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise HalfnetError(f"cannot write to {folder}: {error.strerror or error}") from error
+
+
 def read(path: Path) -> Result:
     """Read a result.
 
@@ -123,14 +134,15 @@ def read(path: Path) -> Result:
     """
     try:
         content = json.loads(path.read_bytes())
+        written = content.pop("sha256", None) if isinstance(content, dict) else None
+        digest = _digest(content)
     except OSError as error:
         raise HalfnetError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise HalfnetFileError(f"{path}: expected a result as JSON: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise HalfnetFileError(f"{path}: expected a result of format {FORMAT}")
-    digest = content.pop("sha256", None)
-    if digest != _digest(content):
+    if digest != written:
         raise HalfnetFileError(
             f"{path}: its content does not have the SHA-256 that it was written with: it was "
             "damaged or edited"
@@ -145,7 +157,7 @@ def read(path: Path) -> Result:
 
 def read_or_set_aside(path: Path) -> Result | None:
     """Read a result; one that is missing or no good is None, and the latter is moved aside."""
-    if not path.exists():
+    if not os.path.exists(path):  # Path's own `exists` fails in a folder that cannot be read
         return None
     try:
         return read(path)

@@ -8,7 +8,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -90,7 +90,15 @@ def plan(
         recipe, preset = replace(recipe, epochs=epochs), f"{preset}-quick"
     checked = tuple(_checks.integer("seeds", seed, 0, _checks.SEED_LIMIT - 1) for seed in seeds)
     if not checked or len(set(checked)) < len(checked):
-        raise HalfnetValueError(f"seeds: expected different ones, got {list(seeds)}")
+        raise HalfnetValueError(
+            f"seeds: expected at least one and none of them twice, got {list(seeds)}"
+        )
+    for other in table.rows:
+        if other.name != row.name and _results.slug(other.name) == _results.slug(row.name):
+            raise HalfnetValueError(
+                f"rows {row.name!r} and {other.name!r} of table {table.key!r}: expected names "
+                "that differ in letters or digits, as files are called by them"
+            )
     return Plan(
         table=table,
         row=row,
@@ -112,12 +120,18 @@ def versions() -> dict[str, str]:
 
 
 def run(
-    plan: Plan, results: Path, checkpoints: Path, on_progress: OnProgress | None = None
+    plan: Plan,
+    results: Path,
+    checkpoints: Path,
+    on_progress: OnProgress | None = None,
+    *,
+    again: bool = False,
 ) -> Result:
     """Train a row's seeds from where the last run of the same plan stopped, and save the result.
 
     All seeds see the same batches in the same order, mirrored and shifted alike; each has its own
     draws and initial values. The numbers are the same however often the run was interrupted.
+    Without `again`, a result that is there already is returned.
 
     Raises:
         NotFiniteError: A loss became infinite or no number; the message says where.
@@ -127,11 +141,27 @@ def run(
     torch.set_num_threads(plan.threads)
     keep_freed_memory()
     checkpoint = Checkpoint(plan, checkpoints)
-    with checkpoint.locked():  # by another process that runs the same, or is about to be ended
-        result = _trained(plan, checkpoint, on_progress)
-        _results.save(result, results)
+    with checkpoint.locked():
+        # While this one waited, another process may have finished the row.
+        result = None if again else finished(plan, results)
+        if result is None:
+            result = _trained(plan, checkpoint, on_progress)
+            _results.save(result, results)
         checkpoint.remove()
     return result
+
+
+def finished(plan: Plan, results: Path) -> Result | None:
+    """Return the result that a plan has already, by any versions of what it depends on."""
+    found = _results.read_or_set_aside(
+        _results.place(results, plan.preset, plan.table.key, plan.row.name)
+    )
+    if found is None:
+        return None
+    wanted = {key: value for key, value in plan.identity().items() if key != "versions"}
+    have = {key: getattr(found, key) for key in wanted}
+    same = json.dumps(have, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+    return found if same else None
 
 
 def _trained(plan: Plan, checkpoint: "Checkpoint", on_progress: OnProgress | None) -> Result:
@@ -231,10 +261,12 @@ def commit() -> str | None:
     here = Path(__file__).resolve().parent
 
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(here), *arguments]
+        # Without the optional lock of the index, over which a commit at this moment would fail.
+        command = ["git", "--no-optional-locks", "-C", str(here), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     try:
+        git("ls-files", "--error-unmatch", "--", __file__)  # not in some other project's checkout
         changed = git("status", "--porcelain", "--untracked-files=no", "--", str(here.parent))
         return git("rev-parse", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
@@ -310,4 +342,5 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Forget the run: its result is saved."""
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):  # a file that stays does no harm
+            self.path.unlink()

@@ -4,15 +4,20 @@ Small networks gain nothing from a second thread and lose to a second process; a
 the numbers don't depend on how many cores a machine has.
 """
 
+import logging
 import multiprocessing
 import os
 import queue
 import signal
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from logging.handlers import QueueHandler
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple, TypeAlias
 
 from halfnet.exceptions import HalfnetError
@@ -21,6 +26,8 @@ from halfnet.lab._results import Result
 from halfnet.lab._run import Plan, Progress
 
 _POLL = 0.2  # seconds
+
+_log = logging.getLogger(__name__)
 
 
 class Failed(NamedTuple):
@@ -35,45 +42,72 @@ _events: Any = None  # a worker's queue to the process that started it
 
 
 def run_all(
-    plans: Sequence[Plan], results: Path, checkpoints: Path, jobs: int
+    plans: Sequence[Plan], results: Path, checkpoints: Path, jobs: int, *, again: bool = False
 ) -> Iterator[tuple[Plan, Event]]:
     """Run plans, `jobs` at once, and yield what happens; a row that fails stops no other."""
     context = multiprocessing.get_context("spawn")
     events = context.Queue()
-    executor = ProcessPoolExecutor(min(jobs, len(plans)), context, _begin, (events, os.getpid()))
+    executor = ProcessPoolExecutor(min(jobs, len(plans)), context, _begin, (events,))
     try:
-        running: dict[Future[Result], Plan] = {
-            executor.submit(_work, number, plan, results, checkpoints): plan
-            for number, plan in enumerate(plans)
-        }
+        with _interrupts_held():
+            running = {
+                executor.submit(_work, number, plan, results, checkpoints, again): number
+                for number, plan in enumerate(plans)
+            }
         while running:
             done, _ = wait(running, _POLL, FIRST_COMPLETED)
-            yield from _reported(events, plans)
+            for number, progress in _newest(events, running.values()):
+                yield plans[number], progress
             for future in done:
-                yield running.pop(future), _outcome(future)
+                plan = plans[running.pop(future)]
+                yield plan, _outcome(plan, future)
     finally:
         _stop(executor)
 
 
-def _reported(events: Any, plans: Sequence[Plan]) -> Iterator[tuple[Plan, Event]]:
-    """Yield the newest progress of each row."""
-    newest = {}
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let a Ctrl-C wait; processes that are started meanwhile never hear of one, from their birth.
+
+    It is for the process that started them, which ends them.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _newest(events: Any, running: Collection[int]) -> list[tuple[int, Progress]]:
+    """Return the newest progress of each row under way, by its number; pass on what was logged."""
+    newest: dict[int, Progress] = {}
     try:
         while True:
-            number, progress = events.get_nowait()
-            newest[number] = progress
+            event = events.get_nowait()
+            if isinstance(event, logging.LogRecord):
+                logging.getLogger(event.name).handle(event)
+            else:
+                newest.update([event])
     except queue.Empty:
-        for number, progress in newest.items():
-            yield plans[number], progress
+        # What a row told last may arrive after its result.
+        return [(number, progress) for number, progress in newest.items() if number in running]
 
 
-def _outcome(future: Future[Result]) -> Result | Failed:
+def _outcome(plan: Plan, future: Future[Result]) -> Result | Failed:
     try:
         return future.result()
     except HalfnetError as error:
         return Failed(str(error))
     except BrokenProcessPool:
-        return Failed("its process was killed; run it again to go on")
+        return Failed("a process was killed, perhaps for want of memory; run it again to go on")
+    except Exception as error:
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch's own words
+            return Failed("not enough memory")
+        _log.error("%s: a mistake in halfnet", plan.name, exc_info=error)
+        return Failed(f"{type(error).__name__}: {error}".partition("\n")[0])
 
 
 def _stop(executor: ProcessPoolExecutor) -> None:
@@ -87,22 +121,30 @@ def _stop(executor: ProcessPoolExecutor) -> None:
 # -- in a worker ----------------------------------------------------------------------------------
 
 
-def _begin(events: Any, parent: int) -> None:
+def _begin(events: Any) -> None:
     global _events  # noqa: PLW0603
-    _events = events, parent
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    _events = events
+    # Only the process that draws the bars can write above them.
+    logging.getLogger("halfnet").addHandler(QueueHandler(events))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Windows it comes all the same
+    Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _work(number: int, plan: Plan, results: Path, checkpoints: Path) -> Result:
-    events, parent = _events
+def _end_with_parent() -> None:
+    """End this process when the one that started it has: nobody waits for the row any more."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _work(number: int, plan: Plan, results: Path, checkpoints: Path, again: bool) -> Result:
     told = 0.0
 
     def tell(progress: Progress) -> None:
         nonlocal told
-        if os.getppid() != parent:  # killed: nobody waits for this any more
-            os._exit(1)
         if time.monotonic() > told + _POLL:
             told = time.monotonic()
-            events.put((number, progress))
+            _events.put((number, progress))
 
-    return _run.run(plan, results, checkpoints, tell)
+    return _run.run(plan, results, checkpoints, tell, again=again)

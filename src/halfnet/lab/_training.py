@@ -75,17 +75,23 @@ class Training:
             loss += losses
             correct += right
             seen += len(y)
-            if not loss.isfinite().all():
-                step = self.epochs_done * len(self.batches) + done
-                which = [i for i, value in enumerate(loss.tolist()) if not math.isfinite(value)]
-                raise NotFiniteError(
-                    f"the loss of network {which[0]} is no finite number any more at step {step} "
-                    f"(epoch {self.epochs_done + 1})"
-                )
+            self._check("the loss", loss, done)
             if on_step is not None:
                 on_step(done)
+        for name, parameter in self.stack.named_parameters():  # the last step may have spoilt them
+            self._check(name, parameter, len(self.batches))
         self.epochs_done += 1
         return EpochScores((loss / seen).tolist(), (100 * correct / seen).tolist())
+
+    def _check(self, what: str, values: Tensor, done: int) -> None:
+        """Raise if some network's values are not finite after so many batches of the epoch."""
+        finite = values.isfinite().reshape(len(values), -1).all(1).tolist()
+        if not all(finite):
+            step = self.epochs_done * len(self.batches) + done
+            raise NotFiniteError(
+                f"{what} of network {finite.index(False)} is no finite number any more at step "
+                f"{step} (epoch {self.epochs_done + 1})"
+            )
 
     def _step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the summed loss and the correct answers of each network on a batch."""

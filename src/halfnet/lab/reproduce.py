@@ -12,9 +12,8 @@ processes of their own. A run that is interrupted, at any moment and by anything
 last whole epoch when it is called again, and ends with the same numbers.
 """
 
-import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,7 +21,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from halfnet.lab import _results, _run, _schedule, data
+from halfnet import _checks
+from halfnet.lab import _fields, _results, _run, _schedule, data
 from halfnet.lab._results import Result
 from halfnet.lab._run import Plan, plan
 from halfnet.lab._tables import Line, compare, records
@@ -58,14 +58,15 @@ def choose(
     Raises:
         HalfnetValueError: A table is not there, or a row in none of the tables.
     """
-    chosen = [specs.table(key) for key in tables] or list(specs.tables)
+    chosen = list(dict.fromkeys(specs.table(key) for key in tables)) or specs.tables
+    every = [(table, row) for table in chosen for row in table.rows]
     if rows is None:
-        return [(table, row) for table in chosen for row in table.rows]
+        return every
     names = [rows] if isinstance(rows, str) else list(rows)
+    known = {row.name: row for _, row in every}
     for name in names:
-        if not any(row.name == name for table in chosen for row in table.rows):
-            chosen[0].row(name)  # raises, with the nearest name
-    return [(table, row) for table in chosen for row in table.rows if row.name in names]
+        _fields.named("row", name, known)
+    return [(table, row) for table, row in every if row.name in names]
 
 
 def run(
@@ -86,27 +87,49 @@ def run(
         again: Train rows again that have a result of the same recipe and seeds there.
         checkpoints: A folder for what is under way; None for one in the cache.
         show: Where to print a line a row; None prints none. Bars are drawn on a terminal's stderr.
+
+    Raises:
+        HalfnetError: A data set cannot be had, or the folder of results not be written to. What
+            befalls a single row is its outcome's error.
     """
-    data.get(dict.fromkeys(plan.table.dataset for plan in plans))
-    outcomes = {} if again else {plan: found for plan in plans if (found := _done(plan, results))}
+    jobs = _checks.integer("jobs", jobs, 1)
+    outcomes = {}
+    if not again:
+        for plan in plans:
+            if result := _run.finished(plan, results):
+                outcomes[plan] = Outcome(plan, result)
     left = [plan for plan in plans if plan not in outcomes]
-    with _Screen(plans, show) as screen:
+    for plan in left:
+        _results.check_writable(
+            _results.place(results, plan.preset, plan.table.key, plan.row.name).parent
+        )
+    data.get(dict.fromkeys(plan.table.dataset for plan in left))
+    with _Screen(left, show) as screen:
         for outcome in outcomes.values():
             screen.finished(outcome)
-        if left:
-            place = checkpoints or data.cache_folder() / "checkpoints"
-            for plan, event in _schedule.run_all(left, results, place, jobs):
-                if isinstance(event, _run.Progress):
-                    screen.progress(plan, event)
-                    continue
-                outcome = (
-                    Outcome(plan, event)
-                    if isinstance(event, Result)
-                    else Outcome(plan, None, event.reason)
-                )
-                outcomes[plan] = outcome
-                screen.finished(outcome)
+        place = checkpoints or data.cache_folder() / "checkpoints"
+        for plan, event in _events(left, results, place, jobs, again):
+            if isinstance(event, _run.Progress):
+                screen.progress(plan, event)
+            else:
+                outcomes[plan] = event
+                screen.finished(event)
     return [outcomes[plan] for plan in plans]
+
+
+def _events(
+    plans: Sequence[Plan], results: Path, checkpoints: Path, jobs: int, again: bool
+) -> Iterator[tuple[Plan, _run.Progress | Outcome]]:
+    """Run plans, and yield how far each is and at last its outcome."""
+    if not plans:
+        return
+    for one, event in _schedule.run_all(plans, results, checkpoints, jobs, again=again):
+        if isinstance(event, Result):
+            yield one, Outcome(one, event)
+        elif isinstance(event, _schedule.Failed):
+            yield one, Outcome(one, None, event.reason)
+        else:
+            yield one, event
 
 
 def records_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
@@ -114,26 +137,14 @@ def records_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     return records(compare(outcome.result for outcome in outcomes if outcome.result is not None))
 
 
-def _done(plan: Plan, results: Path) -> Outcome | None:
-    """Return the result that a plan has already."""
-    path = _results.place(results, plan.preset, plan.table.key, plan.row.name)
-    found = _results.read_or_set_aside(path)
-    if found is None:
-        return None
-    wanted = plan.identity()
-    have = {key: getattr(found, key) for key in wanted if key != "versions"}
-    del wanted["versions"]
-    same = json.dumps(have, sort_keys=True) == json.dumps(wanted, sort_keys=True)
-    return Outcome(plan, found) if same else None
-
-
 class _Screen:
-    """A line a finished row; and on a terminal bars below, one a row under way and one for all."""
+    """A line a finished row; and on a terminal bars below, one a row under way and one for all.
+
+    `plans` are those to be run; rows that are finished already have no part in the time left.
+    """
 
     def __init__(self, plans: Sequence[Plan], show: TextIO | None) -> None:
-        # Rich would fold and colour lines on a terminal; elsewhere they are printed as they are.
         self._stream = show
-        self._total = sum(plan.recipe.epochs for plan in plans)
         self._epochs: dict[Plan, float] = dict.fromkeys(plans, 0.0)
         self._bars: dict[Plan, TaskID] = {}
         self._progress = Progress(
@@ -150,9 +161,12 @@ class _Screen:
     def __enter__(self) -> "_Screen":
         self._progress.start()
         if len(self._epochs) > 1:
-            self._all = self._progress.add_task("all rows", total=self._total, scores="")
-        if self._stream is not None:
-            self._print(HEADER)
+            total = sum(plan.recipe.epochs for plan in self._epochs)
+            self._all = self._progress.add_task("all rows", total=total, scores="")
+        else:  # shown before the row has begun
+            for plan in self._epochs:
+                self._bar(plan)
+        self._print(HEADER)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,23 +174,27 @@ class _Screen:
 
     def progress(self, plan: Plan, news: _run.Progress) -> None:
         """Show how far a row is."""
-        if plan not in self._bars:
-            self._bars[plan] = self._progress.add_task(plan.name, total=news.total, scores="")
         scores = ""
         if news.scores is not None:
             count = len(news.scores.loss)
             loss, accuracy = (sum(values) / count for values in news.scores)
             scores = f"loss {loss:.3f}, training accuracy {accuracy:.2f}%"
-        self._progress.update(self._bars[plan], completed=news.done, scores=scores)
+        bar = self._bar(plan)
+        self._progress.update(bar, completed=news.done, total=news.total, scores=scores)
         self._advance(plan, plan.recipe.epochs * news.done / news.total)
+
+    def _bar(self, plan: Plan) -> TaskID:
+        if plan not in self._bars:
+            self._bars[plan] = self._progress.add_task(plan.name, total=None, scores="")
+        return self._bars[plan]
 
     def finished(self, outcome: Outcome) -> None:
         """Print a row's numbers beside the paper's."""
         if outcome.plan in self._bars:
             self._progress.remove_task(self._bars.pop(outcome.plan))
-        self._advance(outcome.plan, outcome.plan.recipe.epochs)
-        if self._stream is not None:
-            self._print(line(outcome))
+        if outcome.plan in self._epochs:
+            self._advance(outcome.plan, outcome.plan.recipe.epochs)
+        self._print(line(outcome))
 
     def _advance(self, plan: Plan, epochs: float) -> None:
         self._epochs[plan] = epochs
@@ -184,9 +202,12 @@ class _Screen:
             self._progress.update(self._all, completed=sum(self._epochs.values()))
 
     def _print(self, text: str) -> None:
-        self._progress.stop()
-        print(text, file=self._stream, flush=True)
-        self._progress.start()
+        if self._stream is None:
+            return
+        if self._progress.disable or not self._stream.isatty():
+            print(text, file=self._stream, flush=True)
+        else:  # above the bars, on the same terminal
+            self._progress.console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 HEADER = (
@@ -208,7 +229,8 @@ def line(outcome: Outcome) -> str:
         (paper and paper.test, result.test_score),
     ):
         cells += [_accuracy(theirs), _accuracy(ours), ""]
-    verdict = outcome.line().verdict or ""
+    cut = plan.preset.endswith("-quick")  # too short to be measured by the paper
+    verdict = "cut short" if cut else outcome.line().verdict or ""
     return (
         start + f"{result.params:9,}  {cells[0]:>13} {cells[1]:>13}  {cells[3]:>13} "
         f"{cells[4]:>13}  {verdict:9} {_duration(result.seconds):>7}"

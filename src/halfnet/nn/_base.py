@@ -14,6 +14,7 @@ from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.nn._frozen import FrozenDraws
 
 NOISES = ("learned", "fixed", "none")
+_CAST = (torch.float32, torch.bfloat16, torch.float16)  # autocast leaves all others alone
 
 
 class HalfLayer(FrozenDraws):
@@ -152,7 +153,9 @@ class HalfLayer(FrozenDraws):
                 f"got shape {tuple(x.shape)}"
             )
         dtype = self._dtype
-        if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+        if x.dtype != dtype and not (
+            _products.autocasts(x) and x.dtype in _CAST and dtype in _CAST
+        ):
             raise HalfnetTypeError(f"input: expected {dtype} as the layer's, got {x.dtype}")
         return x
 

@@ -241,7 +241,7 @@ class FrozenDraws(nn.Module):
         try:
             for hook in hooks.values():
                 hook(*arguments)
-            if self._fits(state_dict, prefix, strict, missing_keys, unexpected_keys, error_msgs):
+            if self._fits(*arguments):
                 super()._load_from_state_dict(*arguments)
                 self._follow_parameters(state_dict, prefix, local_metadata)
         finally:
@@ -251,6 +251,7 @@ class FrozenDraws(nn.Module):
         self,
         state_dict: dict[str, Any],
         prefix: str,
+        local_metadata: dict[str, Any],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -261,7 +262,8 @@ class FrozenDraws(nn.Module):
         theirs = {
             name
             for name in state_dict
-            if name.startswith(prefix) and "." not in name.removeprefix(prefix)
+            if name.startswith(prefix)
+            and name.removeprefix(prefix).split(".")[0] not in self._modules
         }
         tensors = (self._parameters | self._buffers).items()
         ours = {
@@ -273,7 +275,8 @@ class FrozenDraws(nn.Module):
             missing_keys.extend(sorted(ours - theirs))
             unexpected_keys.extend(sorted(theirs - ours))
             return False
-        problems = self._misfits(state_dict, prefix)
+        assign = bool(local_metadata.get("assign_to_params_buffers"))
+        problems = self._misfits(state_dict, prefix, assign)
         if not problems and key in state_dict:
             try:
                 self.set_extra_state(state_dict[key])
@@ -293,7 +296,7 @@ class FrozenDraws(nn.Module):
         elif key in state_dict and local_metadata.get("assign_to_params_buffers"):
             self._place(state_dict[key].device, self._frozen.dtype)
 
-    def _misfits(self, state_dict: dict[str, Any], prefix: str) -> list[str]:
+    def _misfits(self, state_dict: dict[str, Any], prefix: str, assign: bool) -> list[str]:
         """Say which of the state's entries cannot become the layer's parameters."""
         problems = []
         for name, ours in self.named_parameters(recurse=False):
@@ -308,4 +311,6 @@ class FrozenDraws(nn.Module):
                     f"size mismatch for {prefix}{name}: expected {tuple(ours.shape)}, "
                     f"got {tuple(theirs.shape)}"
                 )
+            elif theirs.is_meta and not (ours.is_meta or assign):
+                problems.append(f"{prefix}{name}: expected a tensor with data, got one on meta")
         return problems
