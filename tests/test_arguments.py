@@ -108,6 +108,19 @@ def test_inputs_that_do_not_fit(binary):
         conv(binary=binary)(torch.randn(4, 8))
 
 
+@pytest.mark.parametrize("rows", [1, 100])  # one for each way to compute
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bool], ids=str)
+def test_inputs_that_autocast_does_not_cast(dtype, rows):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert linear()(torch.ones(rows, 8, dtype=torch.float16)).dtype == torch.bfloat16
+        with pytest.raises(HalfnetTypeError, match=f"input: expected torch.float32 .* got {dtype}"):
+            linear()(torch.ones(rows, 8, dtype=dtype))
+        with pytest.raises(
+            HalfnetTypeError, match=r"input: expected torch.float64 .* torch.float3"
+        ):
+            linear(dtype=torch.float64)(torch.ones(rows, 8))
+
+
 def test_a_failed_construction_takes_no_random_numbers():
     torch.manual_seed(0)
     expected = torch.rand(2)

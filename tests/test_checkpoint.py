@@ -103,6 +103,40 @@ def test_a_bare_layer_and_a_users_own_class(tmp_path):
         halfnet.load(tmp_path / "own")
 
 
+class Scaled(halfnet.HalfLinear):
+    """A half layer of a user's own, with an argument more."""
+
+    def __init__(self, in_features, out_features, rank, scale=1.0):
+        super().__init__(in_features, out_features, rank)
+        self.scale = scale
+
+    def forward(self, x):
+        return self.scale * super().forward(x)
+
+
+class Plain(halfnet.HalfConv1d):
+    pass
+
+
+def test_subclasses_of_half_layers(tmp_path):
+    model = nn.Sequential(Plain(2, 4, 3, rank=2, draw="orthogonal"), Scaled(5, 4, 2, scale=3.0))
+    halfnet.save(model, tmp_path / "m")
+    x = torch.randn(3, 2, 7)
+    assert torch.equal(halfnet.load(tmp_path / "m", classes=[Plain, Scaled])(x), model(x))
+
+
+def test_two_classes_of_one_name_are_refused(tmp_path):
+    two = [type("Twin", (nn.Module,), {}) for _ in range(2)]
+    with pytest.raises(halfnet.HalfnetError, match=r"model: .* names, got two named 'Twin'"):
+        halfnet.save(nn.Sequential(*(cls() for cls in two)), tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+    halfnet.save(nn.ReLU(), tmp_path / "m")
+    with pytest.raises(halfnet.HalfnetError, match=r"classes: .* names, got two named 'Twin'"):
+        halfnet.load(tmp_path / "m", classes=two)
+    with pytest.raises(TypeError, match="classes: expected classes of modules, got 3"):
+        halfnet.load(tmp_path / "m", classes=[3])
+
+
 class Normed(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -254,7 +288,16 @@ class Tensorial(nn.Module):
         self.table = table
 
 
+class Random(nn.Module):
+    """Learns nothing, so its file has nothing to show the draws' dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = halfnet.HalfLinear(3, 3, rank=0, noise="fixed", affine=False)
+
+
 UNSAVABLE = {
+    "rebuild, got differences at layer;": lambda: Random().bfloat16(),
     "model: expected a torch module, got dict": dict,
     "model: expected a tensor with data for weight, got the meta device": lambda: nn.Linear(
         2, 2, device="meta"
@@ -297,7 +340,7 @@ def doubling(levels):
     node = {"class": "Sequential", "children": {}}
     place = "model.0"
     for level in range(levels):
-        inner = {"a": node, "b": {"same_as": place + ".a" * (levels - level)}}
+        inner = {"a": node, "b": {"same_as": place + ".a" * (levels - level + 1)}}
         node = {"class": "Sequential", "children": inner}
     return {"a": node}
 
@@ -339,6 +382,9 @@ FILES = {
         path,
         **{"class": "GroupNorm"},
         args={"num_groups": 0, "num_channels": 4, "eps": 1e-5, "affine": True, "bias": True},
+    ),
+    "model.0.b: expected a module built before, got 'model.0'": lambda path: spoiled(
+        path, **{"class": "Sequential", "children": {"b": {"same_as": "model.0"}}}
     ),
     "expected at most 100000 modules": lambda path: spoiled(
         path, **{"class": "Sequential", "children": doubling(30)}

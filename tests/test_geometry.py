@@ -214,6 +214,16 @@ def test_gradients_are_finite_everywhere(activation, dtype, geometry):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gradients_of_subnormal_rows_are_finite(activation):
+    geometry = Geometry(None, torch.ones(3))
+    x = torch.tensor([[1e-42, 0, 0], [0.3, 0.5, 0], [2e-38, 0, 0]], requires_grad=True)
+    kernel = geometry.kernel(x, activation=activation)
+    kernel.sum().backward()
+    assert kernel.isfinite().all()
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_kernel_gradients(activation):
     B, sigma = (part.requires_grad_() for part in parts(5, 2))
     x, y = rows(3, 5).requires_grad_(), rows(2, 5).requires_grad_()
@@ -294,15 +304,32 @@ def test_autocast_does_not_blur_a_kernel():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(geometry.kernel(x), geometry.kernel(x.clone()))
         blurred = geometry.kernel(x, activation="sign")
+        covariance = geometry.covariance()
     assert torch.equal(blurred, geometry.kernel(x, activation="sign"))
+    assert torch.equal(covariance, geometry.covariance())
 
 
-@pytest.mark.parametrize("activation", ["relu", "sign", "erf"])
+@pytest.mark.parametrize("activation", ["relu", "sign"])
 def test_at_a_zero_row_the_gradient_is_zero_by_definition(activation):
     geometry = Geometry(*parts())
     zero = torch.zeros(1, 20, dtype=torch.float64, requires_grad=True)
     geometry.kernel(rows(3), zero, activation).sum().backward()
     assert zero.grad.abs().max() == 0
+
+
+def test_at_a_zero_row_the_smooth_kernels_have_their_own_gradient():
+    geometry = Geometry(*parts())
+    y = rows(3)
+    images = y @ geometry.covariance()
+    sizes = (1 + 2 * geometry.inner(y, y)).sqrt()[:, None]
+    gradients = {"identity": images, "erf": 4 / math.pi * images / sizes}
+    for activation, gradient in gradients.items():
+        zero = torch.zeros(1, 20, dtype=torch.float64, requires_grad=True)
+        geometry.kernel(zero, y, activation).sum().backward()
+        torch.testing.assert_close(zero.grad, gradient.sum(0, keepdim=True))
+        together = torch.cat([torch.zeros_like(y[:1]), y]).requires_grad_()
+        geometry.kernel(together, activation=activation)[0].sum().backward()
+        torch.testing.assert_close(together.grad[:1], gradient.sum(0, keepdim=True))
 
 
 def test_relu_kernel_in_forward_mode():
@@ -371,6 +398,14 @@ def test_the_sign_of_binary_samples_has_the_arcsine_covariance():
     torch.testing.assert_close(found, expected, atol=5 / n**0.5, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_binary_geometries_of_small_numbers_in_half_precision(dtype):
+    B, sigma = (part.to(dtype) * 1e-4 for part in parts())  # whose squares are 0 in float16
+    variances = Geometry(B, sigma, binary=True).covariance().diag()
+    assert variances.dtype == dtype
+    torch.testing.assert_close(variances.float(), torch.ones(20), rtol=0.02, atol=0)
+
+
 def test_a_binary_kernel_is_refused_with_the_reason():
     layer = halfnet.HalfLinear(20, 10, rank=3, binary=True)
     with pytest.raises(
@@ -417,7 +452,11 @@ def test_the_relu_kernel_is_the_limit_of_a_wide_layer():
 
 BAD_CALLS = {
     "B: expected a tensor where sigma is None": lambda: Geometry(None),
-    r"B: expected shape \(d, k\), got \(5,\)": lambda: Geometry(torch.ones(5)),
+    r"B: expected shape \(d, k\), both at least 1, got \(5,\)": lambda: Geometry(torch.ones(5)),
+    r"B: expected .* both at least 1, got \(5, 0\)": lambda: Geometry(torch.ones(5, 0)),
+    r"sigma: expected a floating-point tensor, got torch.int64": lambda: Geometry(
+        None, torch.tensor([1, 2])
+    ),
     r"sigma: expected shape \(5,\), got \(4,\)": lambda: Geometry(torch.ones(5, 2), torch.ones(4)),
     r"sigma: expected shape \(d,\), got \(2, 2\)": lambda: Geometry(None, torch.ones(2, 2)),
     r"x: expected size 20 in the last dimension, got shape \(3, 7\)": lambda: Geometry(

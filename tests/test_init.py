@@ -31,6 +31,7 @@ def test_numbers_and_what_they_leave_to_the_default():
         ({"B": -1}, r"init\.B: expected a finite number of at least 0, got -1"),
         ({"sigma": "x"}, r"init\.sigma: expected a finite number, got 'x'"),
         ({"u": float("nan")}, r"init\.u: expected a finite number, got nan"),
+        ({"u": 10**400}, r"init\.u: expected a finite number, got 1000"),
         ({"u0": True}, r"init\.u0: expected a finite number, got True"),
     ],
 )

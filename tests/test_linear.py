@@ -148,6 +148,17 @@ def test_the_sign_of_zero_is_plus_one():
     assert torch.equal(layer.weight, torch.ones(3, 4))
 
 
+def test_small_binary_weights_get_gradients_in_half_precision():
+    small = halfnet.Init(B=1e-4, sigma=1e-4, u=1)  # the squares are 0 in float16
+    options = {"rank": 2, "binary": True, "init": small, "seed": 1}
+    low = halfnet.HalfLinear(64, 16, dtype=torch.float16, **options)
+    exact = halfnet.HalfLinear(64, 16, **options)
+    exact.load_state_dict(low.state_dict())
+    for layer in (low, exact):
+        layer(torch.ones(1, 64, dtype=layer.B.dtype)).sum().backward()
+    torch.testing.assert_close(low.B.grad.float(), exact.B.grad, rtol=0.1, atol=2)
+
+
 def test_autocast_does_not_flip_signs():
     layer = halfnet.HalfLinear(784, 256, rank=16, binary=True, init=halfnet.Init(B=0.1, sigma=0.1))
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -45,6 +45,9 @@ def test_a_compiled_model_gets_the_same_draws():
     halfnet.resample_(plain, seed=3)
     halfnet.resample_(torch.compile(compiled), seed=3)
     assert torch.equal(plain[0].eps, compiled[0].eps)
+    halfnet.resample_(plain[0], seed=4)  # the layer itself, whose name is empty
+    halfnet.resample_(torch.compile(compiled[0]), seed=4)
+    assert torch.equal(plain[0].eps, compiled[0].eps)
 
 
 def test_without_a_seed_torchs_generator_governs():

@@ -118,18 +118,32 @@ def test_missing_and_unexpected_keys_are_torchs_errors():
         model().load_state_dict(model().state_dict() | {"0.eps": eps})
 
 
-@pytest.mark.parametrize("change", ["missing", "unexpected"])
+@pytest.mark.parametrize("change", ["0.B", "0.sigma", "0.adapter.A"])
 def test_a_strict_load_with_other_keys_changes_nothing(change):
     state = model(seed=2).state_dict()
-    ours = model(seed=1, noise="learned" if change == "missing" else "fixed")
-    if change == "missing":
+    ours = model(seed=1, noise="fixed" if change == "0.sigma" else "learned")
+    if change == "0.B":
         del state["0.B"]
+    elif change == "0.adapter.A":
+        state["0.adapter.A"] = torch.zeros(1)
     before = copy.deepcopy(ours[0])
-    with pytest.raises(RuntimeError, match=r"0\.B" if change == "missing" else r"0\.sigma"):
+    with pytest.raises(RuntimeError, match=re.escape(change)):
         ours.load_state_dict(state)
     assert ours[0].seed == 1
     assert torch.equal(ours[0].eps, before.eps)
     assert torch.equal(ours[0].u, before.u)
+
+
+def test_a_state_without_data_changes_nothing():
+    ours = model(seed=1)
+    before = copy.deepcopy(ours[0])
+    state = model(seed=2).state_dict()
+    state["0.u"] = state["0.u"].to("meta")
+    with pytest.raises(RuntimeError, match=r"0\.u: expected a tensor with data, got one on meta"):
+        ours.load_state_dict(state)
+    assert ours[0].seed == 1
+    assert torch.equal(ours[0].B, before.B)
+    assert torch.equal(ours[0].eps, before.eps)
 
 
 def test_load_hooks_run_once_and_before_the_checks():
@@ -180,7 +194,10 @@ def test_pickles_verify_the_draws(monkeypatch):
 
 def test_meta_layers_pickle_and_run():
     layer = pickle.loads(pickle.dumps(halfnet.HalfLinear(30, 12, rank=4, device="meta")))
-    assert layer(torch.empty(5, 30, device="meta")).shape == (5, 12)
+    for rows in (5, 100):  # one for each way to compute
+        assert layer(torch.empty(rows, 30, device="meta")).shape == (rows, 12)
+    assert layer.to_dense().weight.shape == layer.weight.shape == (12, 30)
+    assert layer.geometry.kernel(torch.empty(5, 30, device="meta")).shape == (5, 5)
     layer.to_empty(device="cpu")
     assert layer.eps.shape == (12, 30)
 

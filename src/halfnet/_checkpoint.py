@@ -90,12 +90,25 @@ def save(
             for name, t in tensors.items()
         }
         with temporary.open("xb") as file:
-            file.write(to_bytes(copies, texts))
+            file.write(_in_order(to_bytes(copies, texts)))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _in_order(content: bytes) -> bytes:
+    """Return a safetensors file with its metadata in order of their names.
+
+    The library writes them in a new order each time; the same model should be the same bytes.
+    """
+    size = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
+    return len(text).to_bytes(8, "little") + text + content[size:]
 
 
 def load(

@@ -10,6 +10,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -17,7 +18,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from logging.handlers import QueueHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any, NamedTuple, TypeAlias
 
 from halfnet.exceptions import HalfnetError
@@ -69,16 +69,22 @@ def run_all(
 def _interrupts_held() -> Iterator[None]:
     """Let a Ctrl-C wait; processes that are started meanwhile never hear of one, from their birth.
 
-    It is for the process that started them, which ends them.
+    It is for the process that started them, which ends them. They inherit what this thread blocks;
+    another thread may take the signal all the same, so a handler keeps it until then.
     """
-    if sys.platform == "win32":
-        yield
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is ever interrupted
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    came: list[int] = []
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _newest(events: Any, running: Collection[int]) -> list[tuple[int, Progress]]:
@@ -127,7 +133,7 @@ def _begin(events: Any) -> None:
     # Only the process that draws the bars can write above them.
     logging.getLogger("halfnet").addHandler(QueueHandler(events))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Windows it comes all the same
-    Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
