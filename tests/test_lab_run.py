@@ -316,7 +316,7 @@ def test_numbers_that_the_last_step_spoils_end_a_row_too(plan, places, monkeypat
         step(self, *arguments)
         count += 1
         if count == 3 * BATCHES:
-            self.param_groups[0]["params"][0].data[1] = math.inf
+            self.param_groups[0]["params"][0].data[64] = math.inf  # of 2 x 64 numbers of B
 
     monkeypatch.setattr(torch.optim.Adam, "step", spoil)
     message = r"hidden1\.B of network 1 is no finite number any more at step 9 \(epoch 3\)"

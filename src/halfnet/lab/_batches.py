@@ -36,7 +36,7 @@ class Pixels:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the scaled images."""
-        scaled = images.float() * self._factor
+        scaled = images * self._factor
         return scaled + self._shift if isinstance(self._shift, Tensor) else scaled
 
 
@@ -72,10 +72,10 @@ class Batches:
         generator = torch.Generator().manual_seed(derived_seed(self.seed, f"epoch {number}"))
         order = torch.randperm(len(self.images), generator=generator)
         for index in order.split(self.size):
-            images = self.images[index]
+            images = self.images.index_select(0, index)
             if self.augmentation == "flip-crop":
                 images = flip_crop(images, generator)
-            yield self.pixels(images), self.labels[index]
+            yield self.pixels(images), self.labels.index_select(0, index)
 
 
 def flip_crop(images: Tensor, generator: torch.Generator) -> Tensor:

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from halfnet import _products
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.lab._low_rank import LowRank
+from halfnet.lab._matmul import matmul
 from halfnet.nn._conv import HalfConv2d
 from halfnet.nn._linear import HalfLinear
 
@@ -118,8 +119,8 @@ def _times(rows: Tensor, x: Tensor) -> Tensor:
     `x` is (networks, d, n), or (d, n) where all networks read the same: then it is one product.
     """
     if x.dim() == 3:
-        return rows @ x
-    return (rows.flatten(0, 1) @ x).view(*rows.shape[:2], -1)
+        return matmul(rows, x)
+    return matmul(rows.flatten(0, 1), x).view(*rows.shape[:2], -1)
 
 
 class _Linear(_Stacked):
@@ -154,13 +155,33 @@ class _Half(_Stacked):
 
     def _directions(self) -> Tensor:
         z, eps = (None if draw is None else draw.float() for draw in (self.z, self.eps))
-        r = _products.directions(self.B, self.sigma, z, eps)
+        parts = (self.B, self.sigma, z, eps)
+        whole = all(part is not None for part in parts)
+        r: Tensor = _Directions.apply(*parts) if whole else _products.directions(*parts)  # type: ignore[no-untyped-call]
         if not self.binary:
             return r
         spread = self.sigma
         if spread is None and self.eps is not None:
             spread = torch.ones_like(self.eps[:, 0])
         return _products.signs(r, _products.variances(self.B, spread).sqrt())
+
+
+class _Directions(Function):
+    """`_products.directions` with all of its parts, in half of the passes over memory.
+
+    The sum is made in place, and B's gradient comes out as it is needed, not transposed.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, B: Tensor, sigma: Tensor, z: Tensor, eps: Tensor) -> Tensor:
+        ctx.save_for_backward(z, eps)
+        with _products.no_autocast(z):
+            return (eps * sigma.unsqueeze(-2)).baddbmm_(z, B.mT)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (grad,), (z, eps) = grads, ctx.saved_tensors
+        return grad.mT @ z, (grad * eps).sum(-2), None, None
 
 
 class _HalfLinear(_Half):
@@ -183,7 +204,8 @@ class _HalfLinear(_Half):
         a = self._project(x)
         if self.u is None or self.u0 is None:
             return a
-        return torch.addcmul(self.u0.unsqueeze(-1).to(a.dtype), a, self.u.unsqueeze(-1).to(a.dtype))
+        u, u0 = (part.unsqueeze(-1).to(a.dtype) for part in (self.u, self.u0))
+        return a * u + u0  # torch.addcmul is slow where it broadcasts
 
 
 class _Conv2d(_Stacked):
