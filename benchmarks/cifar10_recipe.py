@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from halfnet.lab import data, specs
+from halfnet.lab._adam import Adam
 from halfnet.lab._memory import keep_freed_memory
 from halfnet.lab._training import Training
 
@@ -71,8 +72,7 @@ def run(trial, cifar10):
     model = specs.build(row, (3, 32, 32), 10, seed=0, init=recipe.init)
     x, y = cifar10.train_images, cifar10.train_labels
     training = Training([model], recipe, x[:TRAIN], y[:TRAIN])
-    for group in training.optimizer.param_groups:
-        group["weight_decay"] = trial.weight_decay
+    training.optimizer = Adam(training.stack, trial.weight_decay)
     curve, start = [], time.time()
     for epoch in range(1, recipe.epochs + 1):
         scores = training.run_epoch()

@@ -162,8 +162,9 @@ def test_a_loss_that_is_no_number_stops_it_and_says_at_which_step(monkeypatch):
         if step == 3:
             with torch.no_grad():
                 self.stack.get_parameter("output.bias").fill_(torch.inf)
+        return 0.01
 
-    monkeypatch.setattr(_fitting.Training, "_set_rate", spoil)
+    monkeypatch.setattr(_fitting.Training, "_rate", spoil)
     with pytest.raises(NotFiniteError) as caught:
         fit(inputs, HALF, replace(QUICK, batch_size=16), validation=0)
     assert str(caught.value) == (

@@ -26,6 +26,7 @@ from torch import nn
 from halfnet._version import __version__
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetValueError
 from halfnet.lab import _locks, _memory, _results, _run, _schedule, data, specs
+from halfnet.lab._adam import Adam
 from halfnet.lab._low_rank import LowRank
 from halfnet.lab._run import Checkpoint, Progress
 from halfnet.lab._sources import KNOWN
@@ -309,16 +310,16 @@ def test_a_loss_that_is_no_number_ends_a_row_at_its_step(tmp_path, places):
 
 
 def test_numbers_that_the_last_step_spoils_end_a_row_too(plan, places, monkeypatch):
-    step, count = torch.optim.Adam.step, 0
+    step, count = Adam.step, 0
 
-    def spoil(self, *arguments):
+    def spoil(self, rate):
         nonlocal count
-        step(self, *arguments)
+        step(self, rate)
         count += 1
         if count == 3 * BATCHES:
-            self.param_groups[0]["params"][0].data[64] = math.inf  # of 2 x 64 numbers of B
+            self._numbers[64] = math.inf  # of 2 x 64 numbers of B
 
-    monkeypatch.setattr(torch.optim.Adam, "step", spoil)
+    monkeypatch.setattr(Adam, "step", spoil)
     message = r"hidden1\.B of network 1 is no finite number any more at step 9 \(epoch 3\)"
     with pytest.raises(NotFiniteError, match=message):
         _run.run(plan, *places)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 import halfnet
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.lab import specs
+from halfnet.lab._adam import Adam
 from halfnet.lab._batches import Batches, Pixels, flip_crop
 from halfnet.lab._stack import Stack
 from halfnet.lab._training import NotFiniteError, Training
@@ -164,27 +165,29 @@ def test_an_epoch_says_the_loss_and_accuracy_it_trained_on():
     assert told == [1]
 
 
-def test_the_rate_rises_and_falls_as_the_recipe_says():
+def test_the_rate_rises_and_falls_as_the_recipe_says(monkeypatch):
     shape, models = networks("linear", count=1)
     images, labels = some_data(shape, n=160)
     recipe = Recipe(rate=0.1, batch_size=16, epochs=2, schedule="cosine", warmup=0.25)
     training = Training(models, recipe, images, labels)
-    rates = []
+    rates, step = [], Adam.step
 
-    def note(_):
-        rates.append(training.optimizer.param_groups[0]["lr"])
+    def note(self, rate):
+        rates.append(rate)
+        step(self, rate)
 
-    training.run_epoch(note)
-    training.run_epoch(note)
+    monkeypatch.setattr(Adam, "step", note)
+    training.run_epoch()
+    training.run_epoch()
     assert len(rates) == 20
     assert rates[:5] == pytest.approx([0.1 * (i + 1) / 6 for i in range(5)])
     assert rates[5] == pytest.approx(0.1)
     assert rates[6:] == pytest.approx(
         [0.1 * 0.5 * (1 + math.cos(math.pi * i / 15)) for i in range(1, 15)]
     )
-    constant = Training(models, RECIPE, images, labels)
-    constant.run_epoch()
-    assert constant.optimizer.param_groups[0]["lr"] == RECIPE.rate
+    rates.clear()
+    Training(models, RECIPE, images, labels).run_epoch()
+    assert rates == [RECIPE.rate] * 10
 
 
 @pytest.mark.parametrize("name", ["half", "half conv", "binary"])
@@ -227,6 +230,28 @@ def test_a_run_that_stops_and_goes_on_ends_with_the_same_bits(name):
     resumed.run_epoch()
     for one, other in zip(through.stack.parameters(), resumed.stack.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_adam_takes_the_steps_that_torchs_own_does():
+    models = [nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    for model in models:
+        model[1].bias.requires_grad_(False)
+    before = models[0][1].bias.clone()
+    ours = Adam(models[0], weight_decay=0.01)
+    torchs = torch.optim.Adam(models[1].parameters(), weight_decay=0.01)
+    for rate in (0.1, 0.01, 0.02):
+        x = torch.randn(7, 5)
+        ours.zero_grad()
+        torchs.zero_grad()
+        torchs.param_groups[0]["lr"] = rate
+        for model in models:
+            model(x).square().sum().backward()
+        ours.step(rate)
+        torchs.step()
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(one, other)
+    assert torch.equal(models[0][1].bias, before)
 
 
 # -- batches --------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The training loop: Adam on several networks of one architecture at once."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -10,14 +10,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from halfnet.exceptions import HalfnetError
+from halfnet.lab._adam import Adam
 from halfnet.lab._batches import Batches
 from halfnet.lab._stack import Stack
 from halfnet.lab.specs import Recipe
 
 _EVALUATED = 500  # images at a time, where no gradient is kept
+_SCORED = 32  # batches at a time: small sums would take longer than what they add up
 
 
 class NotFiniteError(HalfnetError):
@@ -29,21 +30,6 @@ class EpochScores(NamedTuple):
 
     loss: list[float]
     accuracy: list[float]
-
-
-def _in_one(module: nn.Module) -> tuple[nn.Parameter, Tensor]:
-    """Return one vector that a module's parameters are parts of from now on, and its gradient.
-
-    An optimizer that knows only the vector has one small thing to do in place of many.
-    """
-    parameters = list(module.parameters())
-    whole = nn.Parameter(parameters_to_vector(parameters).detach())
-    gradient = whole.grad = torch.zeros_like(whole)
-    vector_to_parameters(whole.data, parameters)
-    sizes = [parameter.numel() for parameter in parameters]
-    for parameter, part in zip(parameters, gradient.split(sizes), strict=True):
-        parameter.grad = part.view_as(parameter)
-    return whole, gradient
 
 
 class Training:
@@ -78,27 +64,41 @@ class Training:
             brightest=brightest,
             scaling=recipe.scaling,
         )
-        numbers, self._gradient = _in_one(self.stack)
-        self.optimizer = torch.optim.Adam([numbers], lr=recipe.rate, fused=True)
+        self.optimizer = Adam(self.stack)
         self.epochs_done = 0
 
     def run_epoch(self, on_step: Callable[[int], None] | None = None) -> EpochScores:
         """Train for one epoch; `on_step` is told the number of batches done."""
-        count = len(self.stack)
+        count, steps = len(self.stack), len(self.batches)
         loss, correct, seen = torch.zeros(count), torch.zeros(count), 0
+        untold: list[tuple[Tensor, Tensor, Tensor]] = []
         for done, (x, y) in enumerate(self.batches.epoch(self.epochs_done), 1):
-            self._set_rate(self.epochs_done * len(self.batches) + done - 1)
-            losses, right = self._step(x, y)
-            loss += losses
-            correct += right
-            seen += len(y)
-            self._check("the loss", loss, done)
+            rate = self._rate(self.epochs_done * steps + done - 1)
+            untold.append((*self._step(x, y, rate), y))
+            if len(untold) == _SCORED or done == steps:
+                losses, right = self._scores(untold, done)
+                loss += losses
+                correct += right
+                seen += sum(len(labels) for *_, labels in untold)
+                untold.clear()
             if on_step is not None:
                 on_step(done)
         for name, parameter in self.stack.named_parameters():  # the last step may have spoilt them
-            self._check(name, parameter, len(self.batches))
+            self._check(name, parameter, steps)
         self.epochs_done += 1
         return EpochScores((loss / seen).tolist(), (100 * correct / seen).tolist())
+
+    def _scores(
+        self, batches: Sequence[tuple[Tensor, Tensor, Tensor]], done: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return the summed loss and the right answers of each network on the last batches."""
+        losses, outputs, y = (torch.cat(parts, -1) for parts in zip(*batches, strict=True))
+        if not math.isfinite(losses.sum().item()):
+            for step, (loss, *_) in enumerate(batches, done - len(batches) + 1):
+                self._check("the loss", loss, step)
+        # Is its own class's output the largest? Much faster than to ask which one is.
+        own = outputs.gather(1, y.expand(len(outputs), 1, -1)).squeeze(1)
+        return losses.sum(-1), (own == outputs.amax(1)).sum(-1)
 
     def _check(self, what: str, values: Tensor, done: int) -> None:
         """Raise if some network's values are not finite after so many batches of the epoch."""
@@ -112,35 +112,30 @@ class Training:
                 f"{step} (epoch {self.epochs_done + 1})"
             )
 
-    def _step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the summed loss and the correct answers of each network on a batch."""
+    def _step(self, x: Tensor, y: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+        """Take a step; return the losses (networks, n) and the outputs (networks, classes, n)."""
         count, n = len(self.stack), len(y)
         with self._precision():
             # (networks, classes, n), which is how it is computed and several times faster to read
             outputs = self.stack(x).mT
         outputs = outputs.float()
-        targets = y.expand(count, n)
-        losses = F.cross_entropy(outputs, targets, reduction="none")
-        self._gradient.zero_()
+        losses = F.cross_entropy(outputs, y.expand(count, n), reduction="none")
+        self.optimizer.zero_grad()
         # Each network's gradient is that of its own mean loss: nothing is shared to sum over.
         losses.backward(losses.new_full((), 1 / n).expand(count, n))
-        self.optimizer.step()
-        with torch.no_grad():
-            # Is its own class's output the largest? Much faster than to ask which one is.
-            own = outputs.gather(1, targets.unsqueeze(1)).squeeze(1)
-            return losses.sum(-1), (own == outputs.amax(1)).sum(-1)
+        self.optimizer.step(rate)
+        return losses.detach(), outputs.detach()
 
-    def _set_rate(self, step: int) -> None:
+    def _rate(self, step: int) -> float:
         if self.recipe.schedule == "constant":
-            return
+            return self.recipe.rate
         steps = self.recipe.epochs * len(self.batches)
         warm = self.recipe.warmup * steps
         if step < warm:
             factor = (step + 1) / (warm + 1)
         else:
             factor = 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1.0, steps - warm)))
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.rate * factor
+        return self.recipe.rate * factor
 
     def _precision(self) -> AbstractContextManager[None]:
         if self.recipe.precision == "float32":
@@ -166,12 +161,11 @@ class Training:
         return {
             "epochs_done": self.epochs_done,
             "stack": self.stack.state_dict(),
-            "optimizer": self.optimizer.state_dict()["state"],
+            "optimizer": self.optimizer.state(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
         self.stack.load_state_dict(state["stack"])
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+        self.optimizer.load_state(state["optimizer"])
         self.epochs_done = state["epochs_done"]
