@@ -288,6 +288,20 @@ class Tensorial(nn.Module):
         self.table = table
 
 
+class Parts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = halfnet.HalfLinear(6, 6, rank=2)
+        self.act, self.drop = nn.ReLU(), nn.Dropout(0.5)
+
+
+def replaced(name, part):
+    """Return a module whose constructor makes another part than it now has."""
+    model = Parts()
+    setattr(model, name, part)
+    return model
+
+
 class Random(nn.Module):
     """Learns nothing, so its file has nothing to show the draws' dtype."""
 
@@ -297,7 +311,12 @@ class Random(nn.Module):
 
 
 UNSAVABLE = {
-    "rebuild, got differences at layer;": lambda: Random().bfloat16(),
+    "rebuild, got differences at act.;": lambda: replaced("act", nn.GELU()),
+    r"rebuild, got differences at inner\.;": lambda: replaced(
+        "inner", halfnet.HalfLinear(6, 6, rank=2, binary=True)
+    ),
+    r"rebuild, got differences at drop\.;": lambda: replaced("drop", nn.Dropout(0.1)),
+    "expected a tensor with data for weight, got one that is not": lambda: nn.LazyLinear(4),
     "model: expected a torch module, got dict": dict,
     "model: expected a tensor with data for weight, got the meta device": lambda: nn.Linear(
         2, 2, device="meta"
@@ -415,6 +434,32 @@ def test_every_truncation_is_found(tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(HalfnetFileError, match="expected a safetensors file"):
             halfnet.load(path)
+
+
+def test_the_dtype_of_a_layer_that_learns_nothing_comes_back(tmp_path):
+    model = Random().bfloat16()
+    halfnet.save(model, tmp_path / "m")
+    torch.set_default_dtype(torch.float64)
+    try:
+        loaded = halfnet.load(tmp_path / "m", classes=[Random])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    x = torch.randn(2, 3, dtype=torch.bfloat16)
+    assert torch.equal(loaded.layer(x), model.layer(x))
+
+
+def test_a_seed_of_its_own_and_a_redraw_are_no_difference(tmp_path):
+    model = halfnet.resample_(Parts(), seed=5).eval()
+    halfnet.save(model, tmp_path / "m")
+    loaded = halfnet.load(tmp_path / "m", classes=[Parts])
+    assert torch.equal(loaded.inner.weight, model.inner.weight)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(HalfnetFileError, match=r"a file that halfnet\.save wrote, got a fo"):
+        halfnet.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"nowhere/m'$"):
+        halfnet.save(nn.ReLU(), tmp_path / "nowhere" / "m")
 
 
 def test_a_missing_file_is_pythons_own_error(tmp_path):

@@ -406,6 +406,17 @@ def test_binary_geometries_of_small_numbers_in_half_precision(dtype):
     torch.testing.assert_close(variances.float(), torch.ones(20), rtol=0.02, atol=0)
 
 
+@pytest.mark.parametrize("scale", [1e-13, 1e-20, 1e-30])
+def test_a_binary_geometry_forgets_any_scale(scale):
+    B, sigma = (part.float() for part in parts())
+    wanted = Geometry(B, sigma, binary=True).covariance()
+    small = [(part * scale).requires_grad_() for part in (B, sigma)]
+    covariance = Geometry(*small, binary=True).covariance()
+    torch.testing.assert_close(covariance, wanted, rtol=1e-4, atol=1e-5)
+    covariance[0, 1].backward()
+    assert all(part.grad.isfinite().all() for part in small)
+
+
 def test_a_binary_kernel_is_refused_with_the_reason():
     layer = halfnet.HalfLinear(20, 10, rank=3, binary=True)
     with pytest.raises(
@@ -450,7 +461,40 @@ def test_the_relu_kernel_is_the_limit_of_a_wide_layer():
     assert error < 0.02
 
 
+@pytest.mark.parametrize("spoilt", ["x", "B"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_stays_none(spoilt, value):
+    """A training that diverged must not look like one that learned to tell nothing apart."""
+    B, sigma = parts()
+    x, y = rows(3), rows(4)
+    (x if spoilt == "x" else B)[1] = value
+    geometry = Geometry(B, sigma)
+    assert not geometry.distance(x[1], y[0]).isfinite()
+    for activation in ("relu", "sign", "erf", "identity"):
+        assert not geometry.kernel(x, y, activation=activation)[1].isfinite().any(), activation
+        assert not geometry.kernel(x, activation=activation)[1, 1].isfinite(), activation
+    assert not Geometry(B * value, sigma, binary=True).covariance().isfinite().all()
+
+
+def test_distances_of_large_half_precision_numbers():
+    geometry = Geometry(None, torch.full((6,), 1e-3, dtype=torch.float16))
+    x = torch.zeros(6, dtype=torch.float16)
+    x[0] = 60000
+    assert geometry.distance(x, -x) == pytest.approx(120, rel=1e-2)
+
+
+def test_autocast_does_not_blur_an_embedding():
+    B, _ = (part.float() for part in parts())
+    x = rows(3).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = Geometry(B).embed(x)
+    assert torch.equal(found, x @ B)
+
+
 BAD_CALLS = {
+    r"sigma: expected torch.float32 as B, got torch.float64": lambda: Geometry(
+        torch.ones(5, 2), torch.ones(5, dtype=torch.float64)
+    ),
     "B: expected a tensor where sigma is None": lambda: Geometry(None),
     r"B: expected shape \(d, k\), both at least 1, got \(5,\)": lambda: Geometry(torch.ones(5)),
     r"B: expected .* both at least 1, got \(5, 0\)": lambda: Geometry(torch.ones(5, 0)),

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from contract import LayerContract, perturb
@@ -196,3 +197,26 @@ def test_a_nan_in_what_is_learned_is_not_hidden_by_the_sign():
 def test_sizes_out_of_range(arguments):
     with pytest.raises(halfnet.HalfnetError, match=": expected an integer"):
         halfnet.HalfLinear(*arguments)
+
+
+def test_a_wider_layer_of_a_parametrized_one_is_an_ordinary_one():
+    layer = halfnet.HalfLinear(6, 4, rank=2)
+    torch.nn.utils.parametrizations.weight_norm(layer, "B")
+    wide = layer.widen(9)
+    assert type(wide) is halfnet.HalfLinear
+    assert torch.equal(wide.B, layer.B)
+    assert torch.equal(wide.weight[:4], layer.weight)
+
+
+def test_a_class_that_its_config_does_not_build_cannot_be_widened():
+    class Scaled(halfnet.HalfLinear):
+        def __init__(self, width):
+            super().__init__(width, width, rank=1)
+
+    with pytest.raises(halfnet.HalfnetError, match=r"widen: expected a class .* got Scaled"):
+        Scaled(4).widen(9)
+
+
+def test_sizes_that_numpy_counted_are_plain_integers():
+    layer = halfnet.HalfLinear(np.int64(8), np.int64(3), rank=np.int64(2))
+    assert repr(layer._layout) == "(8,)"

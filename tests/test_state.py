@@ -118,20 +118,29 @@ def test_missing_and_unexpected_keys_are_torchs_errors():
         model().load_state_dict(model().state_dict() | {"0.eps": eps})
 
 
-@pytest.mark.parametrize("change", ["0.B", "0.sigma", "0.adapter.A"])
-def test_a_strict_load_with_other_keys_changes_nothing(change):
-    state = model(seed=2).state_dict()
-    ours = model(seed=1, noise="fixed" if change == "0.sigma" else "learned")
-    if change == "0.B":
-        del state["0.B"]
-    elif change == "0.adapter.A":
-        state["0.adapter.A"] = torch.zeros(1)
-    before = copy.deepcopy(ours[0])
+@pytest.mark.parametrize("change", ["0.u0", "0._extra_state", "0.eps", "0.adapter.A"])
+def test_without_strict_all_that_fits_is_loaded(change):
+    source, ours = model(seed=2), model(seed=1)
+    with torch.no_grad():
+        for parameter in source.parameters():
+            parameter.normal_()
+    state = source.state_dict()
+    missing = change in state
+    if missing:
+        del state[change]
+    else:
+        state[change] = torch.zeros(1)
+    u0 = ours[0].u0.clone()
+    report = ours.load_state_dict(state, strict=False)
+    assert list(report) == [[change] * missing, [change] * (not missing)]
+    for name in ("B", "sigma", "u"):
+        assert torch.equal(getattr(ours[0], name), getattr(source[0], name))
+    assert torch.equal(ours[0].u0, u0 if change == "0.u0" else source[0].u0)
+    drawn_by = model(seed=1) if change == "0._extra_state" else source
+    assert ours[0].seed == drawn_by[0].seed
+    assert torch.equal(ours[0].eps, drawn_by[0].eps)
     with pytest.raises(RuntimeError, match=re.escape(change)):
-        ours.load_state_dict(state)
-    assert ours[0].seed == 1
-    assert torch.equal(ours[0].eps, before.eps)
-    assert torch.equal(ours[0].u, before.u)
+        model().load_state_dict(state)
 
 
 def test_a_state_without_data_changes_nothing():
@@ -314,6 +323,42 @@ def test_optimizers_and_averaging_see_parameters_only():
     fresh = model(seed=4)
     fresh.load_state_dict(average.module.state_dict())
     assert torch.equal(fresh(torch.ones(1, 30)), average(torch.ones(1, 30)))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda network: network.state_dict(),
+        pickle.dumps,
+        lambda network: network.bfloat16(),
+        lambda network: copy.deepcopy(network).state_dict(),
+    ],
+    ids=["state", "pickle", "to", "copy"],
+)
+def test_draws_that_something_wrote_into_are_not_saved_as_the_seeds(use):
+    """As DDP does to ranks of other seeds, and averaging by hand."""
+    network, other = model(seed=1), model(seed=2)
+    with torch.no_grad():
+        network[0].eps.copy_(model(seed=1)[0].eps)  # the same numbers do no harm
+        use(network)
+        network = model(seed=1)
+        network[0].eps.copy_(other[0].eps)
+    with pytest.raises(halfnet.HalfnetError, match="eps: expected the draws of seed 1, got others"):
+        use(network)
+    network.load_state_dict(model(seed=1).state_dict())
+    use(network)
+    assert torch.equal(
+        network[0].eps.float(), model(seed=1).to(network[0].eps.dtype)[0].eps.float()
+    )
+
+
+def test_a_redraw_on_meta_leaves_the_old_checksum_behind():
+    layer, state = model(seed=1), model(seed=5).state_dict()
+    layer.to("meta")
+    layer[0].redraw(5)
+    assert layer.state_dict()["0._extra_state"].is_meta
+    layer.load_state_dict(state, assign=True)
+    assert torch.equal(layer[0].eps, model(seed=5)[0].eps)
 
 
 def test_error_text_has_no_line_breaks_of_its_own():

@@ -21,6 +21,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from halfnet import _checks
 from halfnet._init import Init
@@ -42,6 +43,7 @@ _HALF_LAYERS: dict[str, type[nn.Module]] = {
 }
 _OURS: dict[str, type[nn.Module]] = {**_HALF_LAYERS, "Standardize": Standardize}
 # Arguments that say where and how tensors are made, which the saved tensors say themselves.
+_STATE_SAYS = {"seed", "draw", "dtype"}  # of a half layer
 _NOT_ARCHITECTURE = {"device", "dtype", "_weight", "_freeze"}
 
 Node = dict[str, Any]
@@ -74,8 +76,9 @@ def save(
     architecture = _describe(model, "model", {})
     tensors, _ = _split_shared(model)
     for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor) or tensor.is_meta:
+        if not isinstance(tensor, Tensor) or tensor.is_meta or is_lazy(tensor):
             got = "the meta device" if isinstance(tensor, Tensor) else type(tensor).__name__
+            got = "one that is not initialized yet" if is_lazy(tensor) else got
             raise HalfnetValueError(f"model: expected a tensor with data for {name}, got {got}")
     _check_rebuilds(model, architecture)
     path = Path(os.path.realpath(path))  # through a link, to the file that it names
@@ -94,6 +97,8 @@ def save(
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -146,6 +151,8 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Any, dict[str, str]]]:
     """Open a file that `save` wrote, with all its metadata."""
+    if os.path.isdir(path):
+        raise HalfnetFileError(f"{path}: expected a file that halfnet.save wrote, got a folder")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -198,14 +205,22 @@ def _rebuilt(
 # Modes: what a model's modules and parameters are switched to, which is not architecture.
 
 
-def _modes(model: nn.Module) -> dict[str, list[str]]:
+def _modes(model: nn.Module) -> dict[str, Any]:
     return {
         "evaluating": [name for name, module in model.named_modules() if not module.training],
         "frozen": [name for name, p in model.named_parameters() if not p.requires_grad],
+        # No tensor in the file shows the dtype of a half layer that learns nothing.
+        "dtypes": {
+            name: str(layer._frozen.dtype).removeprefix("torch.")
+            for name, layer in model.named_modules()
+            if isinstance(layer, HalfLayer) and next(layer.parameters(), None) is None
+        },
     }
 
 
-def _set_modes(model: nn.Module, modes: dict[str, list[str]]) -> None:
+def _set_modes(model: nn.Module, modes: dict[str, Any]) -> None:
+    for name, dtype in modes.get("dtypes", {}).items():
+        model.get_submodule(name).to(_DTYPES[dtype])
     for name, module in model.named_modules():
         module.training = name not in modes["evaluating"]
     for name, parameter in model.named_parameters():
@@ -323,13 +338,8 @@ def _check_rebuilds(model: nn.Module, architecture: Node) -> None:
 
     def outline(module: nn.Module) -> dict[str, Any]:
         tensors, shared = _split_shared(module)
-        # No tensor in the file shows the dtype of a half layer that learns nothing.
-        dtypes = {
-            name: layer._frozen.dtype
-            for name, layer in module.named_modules()
-            if isinstance(layer, HalfLayer) and next(layer.parameters(), None) is None
-        }
-        return {name: tuple(tensor.shape) for name, tensor in tensors.items()} | shared | dtypes
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        return shapes | shared | {f"{n}.": _kind(m) for n, m in module.named_modules()}
 
     want, got = outline(model), outline(twin)
     names = sorted(name for name in want.keys() | got.keys() if want.get(name) != got.get(name))
@@ -338,6 +348,15 @@ def _check_rebuilds(model: nn.Module, architecture: Node) -> None:
         raise HalfnetValueError(
             f"model: {_UNFIT}, got differences at {where}; save its state_dict() instead"
         )
+
+
+def _kind(module: nn.Module) -> str:
+    """Return a module's class and what it was built with, but for what its tensors say."""
+    cls = type(module)
+    if isinstance(module, HalfLayer):
+        config = module.config()
+        return f"{cls.__name__} {[config[key] for key in sorted(config.keys() - _STATE_SAYS)]}"
+    return f"{cls.__name__} {module.extra_repr() if _is_known(cls) else ''}"
 
 
 # -- JSON to architecture ------------------------------------------------------------------------

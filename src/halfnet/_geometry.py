@@ -44,6 +44,8 @@ class Geometry:
                 raise HalfnetTypeError(
                     f"{name}: expected a floating-point tensor, got {part.dtype}"
                 )
+        if B is not None and sigma is not None and B.dtype != sigma.dtype:
+            raise HalfnetTypeError(f"sigma: expected {B.dtype} as B, got {sigma.dtype}")
         if B is None and sigma is None:
             raise HalfnetValueError("B: expected a tensor where sigma is None, got None")
         if B is not None and (B.dim() != 2 or not B.numel()):
@@ -93,11 +95,14 @@ class Geometry:
         With noise="none" the Euclidean distance between embeddings is `distance`.
         """
         x = self._checked("x", x)
-        return x.new_zeros(*x.shape[:-1], 0) if self.B is None else x @ self.B
+        with _products.no_autocast(x):
+            return x.new_zeros(*x.shape[:-1], 0) if self.B is None else x @ self.B
 
     def inner(self, x: Tensor, y: Tensor) -> Tensor:
         """Return x' Sigma y for each pair of vectors in the last dimension; the rest broadcasts."""
-        inner = (self._coordinates("x", x) * self._coordinates("y", y)).sum(-1)
+        inner = (
+            self._coordinates(self._lifted("x", x)) * self._coordinates(self._lifted("y", y))
+        ).sum(-1)
         return inner.to(self._like.dtype)
 
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
@@ -105,8 +110,8 @@ class Geometry:
 
         Where the distance is 0 it has a cusp, and the gradient is 0 by definition.
         """
-        difference = self._checked("x", x) - self._checked("y", y)
-        norms, _ = _norms_and_directions(self._coordinates("x", difference))
+        difference = self._lifted("x", x) - self._lifted("y", y)
+        norms, _ = _norms_and_directions(self._coordinates(difference))
         return norms.squeeze(-1).to(self._like.dtype)
 
     def kernel(self, x: Tensor, y: Tensor | None = None, activation: str = "relu") -> Tensor:
@@ -115,7 +120,7 @@ class Geometry:
         Where a kernel has a cusp, the gradient is 0 by definition: for relu and sign at a row with
         x' Sigma x = 0, and for sign also where two rows are parallel. Rows count as parallel where
         their angle is below what the dtype resolves (about 1e-3 in float32, 4e-8 in float64). Half
-        precisions are computed in float32.
+        precisions are computed in float32. torch.compile leaves the relu kernel to Python.
 
         Args:
             x: Rows, (n, d).
@@ -139,7 +144,7 @@ class Geometry:
             cosine = fx @ fy.mT
             if y is None:  # a row's angle with itself is 0, whatever rounding says
                 itself = torch.eye(len(a), dtype=torch.bool, device=a.device)
-                cosine = torch.where(itself, (a > 0).to(a.dtype), cosine)
+                cosine = torch.where(itself, torch.where(a > 0, 1, a).detach(), cosine)
             kernel: Tensor = _KERNELS[activation](_Pairs(rows, others, a, b.mT, cosine))
             return kernel.to(self._like.dtype)
 
@@ -170,21 +175,21 @@ class Geometry:
         values: Tensor = torch.linalg.svdvals(_products.at_least_float32(self.B))
         return values.to(self.B.dtype)
 
-    def _coordinates(self, name: str, x: Tensor) -> Tensor:
-        """Return (B'x, sigma * x): vectors whose ordinary inner product is `inner`.
-
-        Half precisions have neither the range nor the digits for what follows: float32 at least.
-        """
-        x = _products.at_least_float32(self._checked(name, x))
+    def _coordinates(self, x: Tensor) -> Tensor:
+        """Return (B'x, sigma * x): vectors whose ordinary inner product is `inner`."""
         with _products.no_autocast(x):
             parts = [] if self.B is None else [x @ _products.at_least_float32(self.B)]
             parts += [] if self.sigma is None else [x * _products.at_least_float32(self.sigma)]
             return torch.cat(parts, -1)
 
+    def _lifted(self, name: str, x: Tensor) -> Tensor:
+        """Return `x`, checked and in float32 at least: half precisions have too few digits."""
+        return _products.at_least_float32(self._checked(name, x))
+
     def _rows(self, name: str, x: Tensor) -> Tensor:
         if isinstance(x, Tensor) and x.dim() != 2:
             raise HalfnetValueError(f"{name}: expected rows (n, d), got shape {tuple(x.shape)}")
-        return self._coordinates(name, x)
+        return self._coordinates(self._lifted(name, x))
 
     def _checked(self, name: str, x: Tensor) -> Tensor:
         if not isinstance(x, Tensor):
@@ -201,12 +206,14 @@ class Geometry:
 
 def _unit_variance(B: Tensor | None, sigma: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     """Scale each coordinate to variance 1; one that never varies stays 0."""
-    variance = _products.variances(B, sigma)
-    varies = variance > 0
-    scale = torch.where(varies, torch.where(varies, variance, 1).rsqrt(), 0)
+    parts = [
+        part for part in (B, None if sigma is None else sigma.unsqueeze(-1)) if part is not None
+    ]
+    rows = torch.cat([_products.at_least_float32(part) for part in parts], -1)
+    _, unit = _norms_and_directions(rows)
     return (
-        None if B is None else (B * scale[:, None]).to(B.dtype),
-        None if sigma is None else (sigma * scale).to(sigma.dtype),
+        None if B is None else unit[:, : B.shape[1]].to(B.dtype),
+        None if sigma is None else unit[:, -1].to(sigma.dtype),
     )
 
 
@@ -224,9 +231,12 @@ class _Pairs(NamedTuple):
 
 
 def _sqrt(x: Tensor) -> Tensor:
-    """Square root with gradient 0 where x is 0 (or below it by rounding)."""
-    positive = x > 0
-    return torch.where(positive, torch.where(positive, x, 1).sqrt(), 0)
+    """Square root with gradient 0 where x is 0 (or below it by rounding).
+
+    Here and below what is compared is what makes a number 0, so that a NaN stays one.
+    """
+    nothing = x <= 0
+    return torch.where(nothing, 0, torch.where(nothing, 1, x).sqrt())
 
 
 def _norms_and_directions(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -237,24 +247,24 @@ def _norms_and_directions(rows: Tensor) -> tuple[Tensor, Tensor]:
     tiny = torch.finfo(rows.dtype).tiny
     largest = rows.detach().abs().amax(-1, keepdim=True)
     # 1 for a zero row: a second derivative divides by the square, and 0 / 0 is no number
-    largest = torch.where(largest > 0, largest.clamp(min=tiny), 1)
+    largest = torch.where(largest == 0, 1, largest.clamp(min=tiny))
     norms = _sqrt((rows / largest).square().sum(-1, keepdim=True)) * largest
-    normal = norms >= tiny
-    return norms, torch.where(normal, rows / torch.where(normal, norms, 1), 0)
+    nothing = norms < tiny
+    return norms, torch.where(nothing, 0, rows / torch.where(nothing, 1, norms))
 
 
 def _sine(c: Tensor) -> Tensor:
     """Return sin(angle); 0, with gradient 0, where that is lost in rounding."""
     squared = 1 - c.square()
-    return _sqrt(torch.where(squared > 8 * torch.finfo(c.dtype).eps, squared, 0))
+    return _sqrt(torch.where(squared <= 8 * torch.finfo(c.dtype).eps, 0, squared))
 
 
 def _angle(c: Tensor) -> Tensor:
     """Return the angle of a cosine, from 0 to pi, with gradient 0 where the rows are parallel."""
     sine = _sine(c)
-    crosses = sine > 0
-    angle = torch.atan2(torch.where(crosses, sine, 0), torch.where(crosses, c, 1))
-    return torch.where(crosses, angle, torch.where(c < 0, torch.full_like(c, math.pi), 0))
+    parallel = sine == 0
+    angle = torch.atan2(torch.where(parallel, 0, sine), torch.where(parallel, 1, c))
+    return torch.where(parallel, torch.where(c < 0, torch.full_like(c, math.pi), 0), angle)
 
 
 class _ArcCosine(Function):

@@ -5,6 +5,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
+from torch.nn.utils.parametrize import type_before_parametrizations
 
 from halfnet import _checks, _products
 from halfnet._draws import KINDS
@@ -175,8 +176,15 @@ class HalfLayer(FrozenDraws):
                 f"draw: expected 'normal' in a layer to widen, got {self.draw!r}, whose units "
                 "change with their number"
             )
-        with torch.random.fork_rng(devices=[]):  # its initial values are about to be replaced
-            wide = type(self)(**{**self.config(), name: units}, device=self._frozen.device)
+        cls = type_before_parametrizations(self)
+        try:
+            with torch.random.fork_rng(devices=[]):  # its initial values are about to be replaced
+                wide: Self = cls(**{**self.config(), name: units}, device=self._frozen.device)
+        except TypeError as error:
+            raise HalfnetTypeError(
+                f"widen: expected a class that the arguments of config() build, got "
+                f"{cls.__name__}: {error}"
+            ) from error
         with torch.no_grad():
             for key, theirs in wide.named_parameters(recurse=False):
                 ours = getattr(self, key)  # by name: a parametrized one isn't among the parameters

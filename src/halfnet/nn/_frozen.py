@@ -53,6 +53,7 @@ class FrozenDraws(nn.Module):
         self._layout = layout  # how a unit's fan_in weights are laid out in the dense weight
         self.draw, self.seed = kind, seed
         self._checksum: int | None = None
+        self._versions: tuple[int, ...] | None = None
         options: dict[str, Any] = {"device": device, "dtype": dtype}
         z = torch.empty(units, rank, **options) if rank else None
         eps = torch.empty(units, fan_in, **options) if has_eps else None
@@ -105,11 +106,37 @@ class FrozenDraws(nn.Module):
         with torch.inference_mode(False):  # as in _make
             for name, source in (("z", z), ("eps", eps)):
                 self._buffers[name] = None if source is None else source.to(device, dtype)
+        self._versions = self._versions_now()
+
+    def _versions_now(self) -> tuple[int, ...]:
+        """Return torch's counts of what was written into z and eps."""
+        return tuple(draw._version for draw in (self.z, self.eps) if draw is not None)
+
+    def _check_untouched(self) -> None:
+        """Raise if z or eps was overwritten in place: the seed would not make them any more."""
+        versions = self._versions_now()
+        if versions == self._versions or self._checksum is None:
+            return
+        drawn = self._make(self.seed, self.draw)
+        for name, own in (("z", drawn.z), ("eps", drawn.eps)):
+            now = self._buffers[name]
+            if (
+                now is not None
+                and own is not None
+                and not torch.equal(now.cpu(), own.to(now.dtype))
+            ):
+                raise HalfnetValueError(
+                    f"{name}: expected the draws of seed {self.seed}, got others, as something "
+                    "wrote into them; redraw(seed) or a state dict replaces them"
+                )
+        self._versions = versions
 
     def redraw(self, seed: int) -> None:
         """Replace z and eps by another seed's. What was learned stays."""
         seed = _checks.integer("seed", seed, 0, _checks.SEED_LIMIT - 1)
-        if not self._frozen.is_meta:
+        if self._frozen.is_meta:
+            self._checksum = None  # of a draw that was left behind
+        else:
             drawn = self._make(seed, self.draw)
             self._install(drawn, self._frozen.device, self._frozen.dtype)
         self.seed = seed
@@ -119,6 +146,7 @@ class FrozenDraws(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         # `fn` may leave memory uninitialised (to_empty) or round (to a dtype), so the draws don't
         # go through it: an empty tensor like them shows where they are to be.
+        self._check_untouched()
         draws = {name: self._buffers[name] for name in ("z", "eps")}
         target = fn(self._frozen.new_empty(0))
         self._buffers.update(dict.fromkeys(draws))
@@ -131,6 +159,7 @@ class FrozenDraws(nn.Module):
             for buffer in draws.values():
                 if buffer is not None:
                     buffer.share_memory_()
+            self._versions = self._versions_now()
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -138,9 +167,12 @@ class FrozenDraws(nn.Module):
         new = self.__class__.__new__(self.__class__)
         memo[id(self)] = new
         new.__dict__ = copy.deepcopy(self.__dict__, memo)
+        untouched = self._versions == self._versions_now()
+        new._versions = new._versions_now() if untouched else None
         return new
 
     def __getstate__(self) -> dict[str, Any]:
+        self._check_untouched()
         state = self.__dict__.copy()
         state["_buffers"] = {  # empty ones, for the device and dtype
             name: buffer.new_empty(0) if name in ("z", "eps") and buffer is not None else buffer
@@ -170,6 +202,7 @@ class FrozenDraws(nn.Module):
         """Return what regenerates and verifies the draws, some 40 bytes."""
         if self._checksum is None:  # on the meta device nothing was drawn
             return torch.empty(4 + len(self._layout), dtype=torch.int64, device="meta")
+        self._check_untouched()
         signed = self.seed - 2**64 if self.seed >= 2**63 else self.seed
         record = [_draws.FORMAT_VERSION, _KINDS.index(self.draw), signed, self._checksum]
         return torch.tensor([*record, *self._layout], dtype=torch.int64, device="cpu")
@@ -177,7 +210,8 @@ class FrozenDraws(nn.Module):
     def set_extra_state(self, state: Any) -> None:
         """Make and verify the draws that a record names; one that fails changes nothing."""
         seed, kind, checksum = self._read(state)
-        same = (seed, kind) == (self.seed, self.draw) and self._checksum is not None
+        ours = self._checksum is not None and self._versions == self._versions_now()
+        same = ours and (seed, kind) == (self.seed, self.draw)
         drawn = None if same else self._make(seed, kind)
         self._check_checksum(self._checksum if drawn is None else drawn.checksum, checksum, seed)
         if drawn is not None:
@@ -241,7 +275,7 @@ class FrozenDraws(nn.Module):
         try:
             for hook in hooks.values():
                 hook(*arguments)
-            if self._fits(*arguments):
+            if self._fits(state_dict, prefix, local_metadata, error_msgs):
                 super()._load_from_state_dict(*arguments)
                 self._follow_parameters(state_dict, prefix, local_metadata)
         finally:
@@ -252,29 +286,13 @@ class FrozenDraws(nn.Module):
         state_dict: dict[str, Any],
         prefix: str,
         local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> bool:
-        """Whether all of the state fits; then the draws are installed, else it is said why not."""
+        """Whether what is there fits; then the draws are installed, else it is said why not.
+
+        Keys that are missing or unexpected are torch's to report: only it knows of `strict`.
+        """
         key = prefix + "_extra_state"
-        theirs = {
-            name
-            for name in state_dict
-            if name.startswith(prefix)
-            and name.removeprefix(prefix).split(".")[0] not in self._modules
-        }
-        tensors = (self._parameters | self._buffers).items()
-        ours = {
-            prefix + name
-            for name, tensor in tensors
-            if tensor is not None and name not in self._non_persistent_buffers_set
-        } | {key}
-        if strict and ours != theirs:
-            missing_keys.extend(sorted(ours - theirs))
-            unexpected_keys.extend(sorted(theirs - ours))
-            return False
         assign = bool(local_metadata.get("assign_to_params_buffers"))
         problems = self._misfits(state_dict, prefix, assign)
         if not problems and key in state_dict:

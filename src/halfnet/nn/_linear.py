@@ -63,9 +63,11 @@ class HalfLinear(HalfLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
+        out_features = _checks.integer("out_features", out_features, 1)
+        in_features = _checks.integer("in_features", in_features, 1)
         super().__init__(
-            _checks.integer("out_features", out_features, 1),
-            _checks.integer("in_features", in_features, 1),
+            out_features,
+            in_features,
             rank,
             layout=(in_features,),
             noise=noise,
