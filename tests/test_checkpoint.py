@@ -349,6 +349,7 @@ def spoiled(path, tensors=None, **architecture):
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()
         found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    del metadata["sha256"]  # or nothing but that would be noticed
     node = json.loads(metadata["architecture"])
     node["children"]["0"] |= architecture
     save_file(found | (tensors or {}), path, metadata | {"architecture": json.dumps(node)})
@@ -434,6 +435,26 @@ def test_every_truncation_is_found(tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(HalfnetFileError, match="expected a safetensors file"):
             halfnet.load(path)
+
+
+def test_a_changed_number_is_noticed(tmp_path):
+    path = tmp_path / "m"
+    halfnet.save(nn.Linear(3, 3), path)
+    content = path.read_bytes()
+    for place in (len(content) - 1, len(content) - 40):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(HalfnetFileError, match="was damaged or edited"):
+            halfnet.load(path)
+
+
+def test_the_same_model_is_the_same_bytes(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 3), halfnet.HalfLinear(3, 2, rank=1))
+    texts = {name: name for name in "zyxabc"}
+    files = []
+    for name in "12":
+        halfnet.save(model, tmp_path / name, metadata=texts)
+        files.append((tmp_path / name).read_bytes())
+    assert files[0] == files[1]
 
 
 def test_the_dtype_of_a_layer_that_learns_nothing_comes_back(tmp_path):

@@ -351,6 +351,14 @@ def test_predictions_that_cannot_be(model, source, words, run, fails):
     assert words in fails("predict", model, source)
 
 
+def test_answers_that_are_no_numbers_are_none(run, fails):
+    run("train", write_csv("points.csv"), "--epochs", "1", "--output", "model")
+    Path("far.csv").write_text("east,north\n1,2\n3e38,-3e38\n")
+    assert "its model answers row 2 with numbers that are not finite" in fails(
+        "predict", "model", "far.csv"
+    )
+
+
 def test_predictions_do_not_replace_what_they_read(run, fails):
     run("train", write_csv("points.csv"), "--epochs", "1", "--output", "model")
     for output in ("model", "points.csv"):
@@ -491,3 +499,4 @@ def test_data_sets_are_listed_and_got(run, fails):
     assert run("data", "get", "digits").out == "digits: verified, inside scikit-learn\n"
     assert json.loads(run("data", "get", "digits", "--json").out) == {"digits": None}
     assert "'mnist'" in fails("data", "get", "mnits")
+    assert fails("data", "list", "bogus") == "NAME: expected none with list, got 'bogus'"

@@ -11,7 +11,7 @@ from PIL import Image
 
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetValueError
 from halfnet.lab import data
-from halfnet.lab._image_folder import size_from
+from halfnet.lab._image_folder import read_folder, size_from
 from halfnet.lab._inputs import Inputs, Layout, classes_of, nearest, numbered
 from halfnet.lab._reading import read
 
@@ -142,7 +142,7 @@ def test_columns_may_be_called_by_whole_numbers():
         ("a,b,c\n1,-inf,x\n", "line 2, column 'b': expected a finite number, got -inf"),
         ("a,b,c\n1,1e39,x\n", "line 2, column 'b': expected a finite number, got 1e+39"),
         ("a,b,c\n1,red,x\n", "line 2, column 'b': expected a number, got text, 'red'"),
-        ("a,b,c\n1,2, \n", "line 2, column 'c': expected a class, got none"),
+        ("a,b,c\n1,2, \n", "line 2, column 'c': expected a class, got a missing value"),
         ("a,b\n1,x\n2,x\n", "column 'b': expected at least two classes, got only 'x'"),
         (
             "a,b\n1,.1\n2,.2\n3,.3\n",
@@ -453,6 +453,25 @@ def test_a_truncated_image():
     fails("images/cat/1.png: the image is damaged: image file is truncated", "images")
 
 
+def test_images_are_read_as_they_are_shown():
+    """Turned as the camera noted, and on white where they are transparent."""
+    Path("shown/a").mkdir(parents=True)
+    upright = np.zeros((10, 12), dtype=np.uint8)
+    upright[:, 9:] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn it to the right
+    sideways = Image.fromarray(np.ascontiguousarray(np.rot90(upright)))
+    sideways.save("shown/a/1.jpg", exif=exif, quality=100)
+    icon = np.zeros((10, 12, 2), dtype=np.uint8)
+    icon[:, :6, 1] = 255  # black at the left, nothing at the right
+    Image.fromarray(icon, "LA").save("shown/a/2.png")
+    read = read_folder(Path("shown"), None, None)
+    assert read.x.shape == (2, 10, 12)
+    assert abs(read.x[0].astype(int) - upright).max() < 10
+    assert (read.x[1][:, :6] == 0).all()
+    assert (read.x[1][:, 6:] == 255).all()
+
+
 def test_images_that_cannot_be_opened(monkeypatch):
     folder = images()
 
@@ -465,6 +484,8 @@ def test_images_that_cannot_be_opened(monkeypatch):
 
 def test_a_size_as_people_write_it():
     assert size_from("32x16") == (32, 16)
+    with pytest.raises(HalfnetValueError, match="sides of at most 4096 pixels, got '99999x2'"):
+        size_from("99999x2")
     for text in ("32", "x", "32x", "0x5", "3x-4", "axb", "3x4x5"):
         with pytest.raises(HalfnetValueError, match="size: expected WIDTHxHEIGHT, such as 32x32"):
             size_from(text)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 from xml.etree import ElementTree
 
+import lab_rows
 import pytest
 from PIL import Image
 from report_results import SEEDS, everything, result, write
@@ -110,10 +111,12 @@ def test_notes_are_the_papers_then_the_networks_then_ours():
     assert other.notes == (
         "The paper's.",
         "The network that was trained has 5,000 parameters, the paper's 4,698.",
+        "A single seed, which has no deviation.",
         "Ours.",
     )
-    assert line.notes == ("Ours.",)
-    assert replace(line, paper=None, explanation="").notes == ()
+    two = line_of((92.0, 93.0), explanation="Ours.")
+    assert two.notes == ("Ours.",)
+    assert replace(two, paper=None, explanation="").notes == ()
 
 
 def test_the_papers_rows_come_first_and_ones_own_by_size():
@@ -155,8 +158,8 @@ def test_the_summary_counts_the_papers_rows_only():
     assert [recipe["epochs"] for _, recipe in summary.recipes] == [10, 3]
     tails = [version.partition("python ")[2] for version in summary.versions]
     assert tails == [
-        "3.11, commit 0123abc, 1 threads",
-        "3.11, commit unknown, 1 threads",
+        "3.11, commit 0123abc, 1 thread",
+        "3.11, commit unknown, 1 thread",
         "3.11, commit 0123abc, 2 threads",
     ]
 
@@ -167,7 +170,9 @@ def test_reading_takes_one_preset_and_its_explanations(results):
     lines = lines_by_name(_tables.read(results, "paper")[0])
     assert [name for name, line in lines.items() if line.result] == ["MLP h=64", "k=4", "k=8"]
     assert lines["k=4"].notes == ("Why.",)
-    with pytest.raises(HalfnetError, match=r"no results of preset 'p' in .*, only of mine, paper:"):
+    with pytest.raises(
+        HalfnetError, match=r"no results of preset 'p' in .*, only of mine, paper; "
+    ):
         _tables.read(results, "p")
 
 
@@ -240,7 +245,7 @@ def test_what_is_missing_is_a_dash():
     assert _wording.scores(own)[::2] == ("–", "–")
     assert _wording.difference(own) == "–"
     assert _wording.summary_of(not_run).splitlines()[1:] == ["paper 92.00 ± 0.30", "not run"]
-    assert _wording.summary_of(own).splitlines()[1:] == ["measured 92.00 ± 0.00"]
+    assert _wording.summary_of(own).splitlines()[1:] == ["measured 92.00"]
 
 
 def test_misprints_are_said_beside_the_count():
@@ -249,7 +254,7 @@ def test_misprints_are_said_beside_the_count():
 
 
 def test_titles_tell_whose_table_it_is():
-    papers, *_, mine = compared(replace(mnist("k=1"), table="mine"))
+    papers, *_, mine = compared(mnist("k=1"), replace(mnist("k=1"), table="mine"))
     assert _wording.title(papers) == "A1 · MNIST, one hidden layer: 784-64-10"
     assert _wording.title(mine) == "mine (mnist, not in the paper)"
 
@@ -259,13 +264,13 @@ def test_recipes_are_a_row_each_with_every_setting():
     results = [mnist(n, recipe=r) for n, r in zip(("LP", "k=1"), recipes, strict=True)]
     summary = _tables.summarize(compared(*results))
     assert _wording.recipes(summary) == (
-        ["data set", "rate", "init", "batch size"],
-        [["mnist", "0.1", "B = 1.0", "–"], ["mnist", "0.2", "–", "3"]],
+        ["data set", "rate", "init", "seeds", "batch size"],
+        [["mnist", "0.1", "B = 1.0", "5", "–"], ["mnist", "0.2", "–", "5", "3"]],
     )
 
 
 def test_notes_are_numbered_through_the_table():
-    lines = [line_of((92.0,), name=name, explanation=text) for name, text in ("a1", "b ", "c3")]
+    lines = [line_of((92.0, 93.0), name=n, explanation=text) for n, text in ("a1", "b ", "c3")]
     lines[1] = replace(lines[1], explanation="")
     assert [numbers for _, numbers, _ in _wording.numbered(lines)] == [[1], [], [2]]
 
@@ -561,9 +566,12 @@ def test_a_figure_of_ones_own_table_has_no_paper(tmp_path):
     assert axes.get_title(loc="left") == "mine"
 
 
-def test_the_figure_of_spectra_without_half_layers_has_an_empty_panel():
-    figure = _figures.spectrum(_series.spectra(compared(mnist("MLP h=64"))))
-    assert [len(axes.lines) for axes in figure.axes] == [1, 3, 0]
+def test_the_figure_of_spectra_without_half_layers_has_no_panel_of_theirs():
+    spectra = _series.spectra(compared(mnist("MLP h=64")))
+    dense, energy = _figures.spectrum(spectra).axes
+    assert len(dense.lines) == 1
+    assert energy.lines[-1].get_xydata().tolist() == [[9, 0.6], [17, 0.8]]  # the paper's
+    assert [title for title, _ in _charts.spectrum(spectra)] == list(_series.SPECTRUM_PANELS[:2])
 
 
 # --- The command -----------------------------------------------------------------------------
@@ -638,10 +646,34 @@ def test_report_without_results_says_what_to_run(tmp_path, capsys):
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err == (
-            f"halfnet report: no results of preset 'paper' in {folder}: run `halfnet reproduce "
-            "--preset paper`, or name another folder with --results\n"
+            f"halfnet report: no results of preset 'paper' in {folder}; halfnet reproduce "
+            f"--preset paper --results {folder} makes them\n"
         )
     assert not (tmp_path / "report").exists()
+
+
+def test_report_of_ones_own_tables_alone(tmp_path, capsys):
+    """The paper's are not what was run; --specs brings titles, and numbers to compare with."""
+    own = replace(mnist("k=4"), table="small", row="MLP, h=8", preset="small", dataset="digits")
+    write([own], tmp_path / "results")
+    options = ("--results", tmp_path / "results", "--preset", "small", "--output", tmp_path / "out")
+    assert report(*options) == 0
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert re.findall("^## (.*)", text, re.MULTILINE)[0] == "small (digits, not in the paper)"
+    assert "A1" not in text
+    assert report(*options, "--specs", lab_rows.write(tmp_path)) == 0
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert "## Small networks (digits, not in the paper)" in text
+    assert "| 49.50 ± 1.50 |" in text
+    capsys.readouterr()
+    with_specs = ("--specs", lab_rows.write(tmp_path), "--json")
+    assert report(*options, *with_specs) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert [record["paper_test_mean"] for record in records] == [49.5]
+
+
+def test_nearly_no_difference_has_no_sign_of_its_own():
+    assert _wording.signed(-0.04, 1) == "+0.0"
 
 
 def test_report_that_cannot_be_written_says_why(tmp_path):

@@ -98,6 +98,22 @@ def test_no_changed_byte_goes_unnoticed(path):
             assert found == RESULT  # white space, which says nothing
 
 
+def test_a_result_of_another_format_is_left_where_it_is(path):
+    """Another halfnet can read it."""
+    path.write_bytes(signed({"format": 2}))
+    with pytest.raises(HalfnetError, match="expected a result of format 1, got format 2"):
+        _results.read_or_set_aside(path)
+    assert path.exists()
+
+
+def test_files_set_aside_do_not_replace_each_other(path):
+    for content in (b"1", b"2", b"3"):
+        path.write_bytes(content)
+        assert _results.read_or_set_aside(path) is None
+    asides = sorted(path.parent.glob("*.corrupt*"))
+    assert [aside.read_bytes() for aside in asides] == [b"1", b"2", b"3"]
+
+
 def test_no_shortened_file_is_read(path):
     whole = path.read_bytes()
     for length in (0, 1, 100, len(whole) // 2, len(whole) - 3):
@@ -117,7 +133,6 @@ def test_an_edited_number_is_noticed(path):
     [
         (b"[]", "a result of format 1"),
         (b"{}", "a result of format 1"),
-        (signed({"format": 2}), "a result of format 1"),
         (signed({"format": 1}), "the fields of a result"),
         (b'{"format": 1, "seconds": NaN}', "a result as JSON"),
         (b"[" * 100_000, "a result as JSON"),

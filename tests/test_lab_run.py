@@ -386,13 +386,20 @@ def test_a_row_that_has_a_result_is_trained_again_if_asked(plan, places, once):
     assert numbers(places) == once[1]
 
 
-def test_a_result_of_other_seeds_or_another_recipe_is_none(plan, places, once, tmp_path):
+def test_a_result_of_other_seeds_or_another_recipe_is_not_replaced(plan, places, once, tmp_path):
     assert _run.finished(plan, places[0]) is None
     _results.save(once[0], places[0])
     assert _run.finished(plan, places[0]).test == once[0].test
-    assert _run.finished(lab_rows.plan(tmp_path, seeds=(0,)), places[0]) is None
+    fewer = lab_rows.plan(tmp_path, seeds=(0,))
     faster = dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, rate=0.5))
-    assert _run.finished(faster, places[0]) is None
+    for other, words in (
+        (fewer, r"expected seeds as asked for, \[0\], got \[0, 1\]; --again replaces"),
+        (faster, "expected recipe as asked for, others, got others; --again replaces"),
+    ):
+        with pytest.raises(HalfnetError, match=words):
+            _run.run(other, *places)
+    assert numbers(places) == once[1]
+    assert _run.run(fewer, *places, again=True).seeds == (0,)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="another kind of lock")

@@ -360,12 +360,6 @@ def test_low_rank_of_no_use(rank):
 # --- Names -----------------------------------------------------------------------------------
 
 
-def test_rows_are_selected_in_the_tables_order():
-    table = specs.paper().table("mnist")
-    assert [row.name for row in table.select(["k=4", "LP", "k=4"])] == ["LP", "k=4"]
-    assert table.select("k=4") == (table.row("k=4"),)
-
-
 @pytest.mark.parametrize(
     ("look", "message"),
     [
@@ -373,7 +367,7 @@ def test_rows_are_selected_in_the_tables_order():
         (lambda: specs.paper().table("MNIST"), "unknown table 'MNIST': the nearest name is 'mnis"),
         (lambda: specs.paper().preset("papr"), "unknown preset 'papr': the nearest name is 'pape"),
         (
-            lambda: specs.paper().table("mnist").select(["LP", "mlp h=63"]),
+            lambda: specs.paper().table("mnist").row("mlp h=63"),
             "table 'mnist', unknown row 'mlp h=63': the nearest name is 'MLP h=64' (of LP, MLP h",
         ),
         (

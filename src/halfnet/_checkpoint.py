@@ -8,6 +8,7 @@ run code.
 """
 
 import dataclasses
+import hashlib
 import inspect
 import json
 import os
@@ -32,7 +33,7 @@ from halfnet.nn._linear import HalfLinear
 from halfnet.nn._standardize import Standardize
 
 _FORMAT = "halfnet-model-1"
-_OWN_KEYS = ("format", "architecture", "modes")
+_OWN_KEYS = ("format", "architecture", "modes", "sha256")
 _MOST_MODULES = 100_000
 _MOST_METADATA = 10_000_000  # characters of a caller's; safetensors refuses headers of 100 MB
 _UNFIT = "expected one that its constructor's arguments rebuild"
@@ -93,7 +94,7 @@ def save(
             for name, t in tensors.items()
         }
         with temporary.open("xb") as file:
-            file.write(_in_order(to_bytes(copies, texts)))
+            file.write(_sealed(to_bytes(copies, texts)))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -103,14 +104,15 @@ def save(
         temporary.unlink(missing_ok=True)
 
 
-def _in_order(content: bytes) -> bytes:
-    """Return a safetensors file with its metadata in order of their names.
+def _sealed(content: bytes) -> bytes:
+    """Return a safetensors file with the SHA-256 of its numbers, and metadata in order.
 
     The library writes them in a new order each time; the same model should be the same bytes.
     """
     size = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:size])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    texts = header["__metadata__"] | {"sha256": hashlib.sha256(content[size:]).hexdigest()}
+    header["__metadata__"] = dict(sorted(texts.items()))
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
     return len(text).to_bytes(8, "little") + text + content[size:]
@@ -134,12 +136,24 @@ def load(
     """
     own = _by_name("classes", classes)
     with _opened(path) as (file, metadata):
+        _check_sealed(path, metadata)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     try:
         model = _rebuilt(metadata, tensors, own)
     except Exception as error:  # a file may hold anything, and a constructor raise anything
         raise HalfnetFileError(f"{path}: the model cannot be rebuilt: {error}") from error
     return model.to(device)
+
+
+def _check_sealed(path: str | os.PathLike[str], metadata: dict[str, str]) -> None:
+    with open(path, "rb") as file:
+        file.seek(int.from_bytes(file.read(8), "little"), os.SEEK_CUR)
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if metadata.get("sha256", found) != found:
+        raise HalfnetFileError(
+            f"{path}: its numbers do not have the SHA-256 that they were written with: the file "
+            "was damaged or edited"
+        )
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:

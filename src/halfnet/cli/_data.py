@@ -4,6 +4,8 @@ import argparse
 import json
 from typing import Any
 
+from halfnet.exceptions import HalfnetValueError
+
 
 def register(commands: Any) -> None:
     """Add the command."""
@@ -27,6 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
     """List or fetch the data sets, or print the cache's folder."""
     from halfnet.lab import data  # noqa: PLC0415
 
+    if arguments.names and arguments.action != "get":
+        raise HalfnetValueError(
+            f"NAME: expected none with {arguments.action}, got {arguments.names[0]!r}"
+        )
     if arguments.action == "where":
         where = str(data.cache_folder())
         print(json.dumps({"cache": where}) if arguments.json else where)

@@ -33,15 +33,20 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "--preset", metavar="NAME", default="paper", help="whose results (default: %(default)s)"
     )
+    parser.add_argument(
+        "--specs", metavar="FILE", help="a TOML file with tables of your own, for their titles"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON and write no files")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the report, or print its rows."""
-    from halfnet.lab import _report, _tables  # noqa: PLC0415
+    from halfnet.lab import _report, _tables, specs  # noqa: PLC0415
 
-    comparisons = _tables.read(arguments.results or _default_results(), arguments.preset)
+    tables = specs.load(arguments.specs).tables if arguments.specs else None
+    results = arguments.results or _default_results()
+    comparisons = _tables.read(results, arguments.preset, tables)
     if arguments.json:
         print(json.dumps(_tables.records(comparisons), indent=1))
         return 0

@@ -83,7 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
         for outcome in failed:
             print(f"{outcome.plan.name}: {outcome.error}", file=sys.stderr)
     else:
-        print(f"results are in {Path(arguments.results) / plans[0].preset}")
+        presets = dict.fromkeys(o.plan.preset for o in outcomes if o.result is not None)
+        for preset in presets:
+            print(f"results are in {Path(arguments.results) / preset}")
     return int(bool(failed))
 
 

@@ -15,7 +15,7 @@ def register(commands: Any) -> None:
     parser = commands.add_parser(
         "spectrum",
         help="show the singular values' energy of trained layers",
-        description="Print how many singular directions hold 60%%, 80%% and 90%% of the energy of "
+        description="Print how many singular directions hold 60%, 80% and 90% of the energy of "
         "each hidden layer's weights: of a result of `halfnet reproduce`, or of a model file.",
         epilog="example: halfnet spectrum --table mnist --row 'MLP h=64'",
     )

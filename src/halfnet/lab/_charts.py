@@ -13,6 +13,7 @@ from halfnet.lab import _layout, _results, _series, _wording
 from halfnet.lab._layout import Box
 from halfnet.lab._results import Result
 from halfnet.lab._series import Band, Spectrum
+from halfnet.lab._spectra import PAPER_DIRECTIONS
 from halfnet.lab._tables import Comparison, Line
 from halfnet.lab.specs import Score
 
@@ -268,12 +269,14 @@ def spectrum(spectra: Sequence[Spectrum]) -> list[tuple[str, str]]:
         strict=True,
     )
     return [
-        (title, _svg(360, 290, "chart", title, _spectrum(bands, title))) for title, bands in shown
+        (title, _svg(360, 290, "chart", title, _spectrum(bands, title)))
+        for title, bands in shown
+        if bands
     ]
 
 
 def _spectrum(bands: Sequence[tuple[Spectrum, Band]], title: str) -> str:
-    most = max((len(band.mean) for _, band in bands), default=1)
+    most = max(len(band.mean) for _, band in bands)
     panel = _Panel(Box(40, 10, 350, 246), (0, most + 1), (0, 1.03))
     parts = [panel.axes(_layout.ticks(0, most, 7), _layout.ticks(0, 1, 6), "direction")]
     parts += [panel.band(band, f"spectrum-{spectrum_index(item)}") for item, band in bands]
@@ -283,6 +286,12 @@ def _spectrum(bands: Sequence[tuple[Spectrum, Band]], title: str) -> str:
             points = [(panel.x(x), panel.y(y)) for x, y in corner]
             parts.append(f'<path class="mark" d="{_path(points)}"/>')
             parts.append(_text(panel.x(count) + 4, panel.y(0) - 5, f"{count}", "name", "start"))
+        if bands[0][0].name == _series.PAPER_ROW:
+            circles = (
+                f'<circle cx="{panel.x(count):.1f}" cy="{panel.y(fraction):.1f}" r="4"/>'
+                for fraction, count in PAPER_DIRECTIONS.items()
+            )
+            parts.append(f'<g class="paper">{"".join(circles)}</g>')
     tips = [
         "\n".join(
             [f"direction {i + 1}"]

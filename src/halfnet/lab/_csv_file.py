@@ -119,9 +119,10 @@ def _rows(rows: Iterator[tuple[int, list[str]]], header: list[str], columns: _Co
         lines.append(line)
         if columns.label is not None:
             label = cells[columns.label].strip()
-            if not label:
+            if label.casefold() in _MISSING and label.casefold() != "none":  # which may be a class
                 raise HalfnetValueError(
-                    f"line {line}, column {columns.target!r}: expected a class, got none"
+                    f"line {line}, column {columns.target!r}: expected a class, got a missing "
+                    f"value{f', {label!r}' if label else ''}"
                 )
             labels.append(label)
     if not lines:

@@ -48,7 +48,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise HalfnetError(
             f"cannot write {path}: {error.strerror or error}; make room or get permission there, "
-            "or name another folder with cache= or HALFNET_CACHE"
+            "or name another folder with HALFNET_CACHE"
         ) from error
 
 

@@ -15,6 +15,7 @@ from matplotlib.transforms import ScaledTranslation
 from halfnet.lab import _layout, _results, _series
 from halfnet.lab._layout import Box
 from halfnet.lab._series import Band, Spectrum
+from halfnet.lab._spectra import PAPER_DIRECTIONS
 from halfnet.lab._tables import Comparison, Line
 
 _STYLE: Any = {
@@ -173,7 +174,7 @@ def _legend(axes: Axes, comparison: Comparison) -> None:
     shown = {_series.family(line) for line in comparison.lines if line.result}
     handles = [_handle(COLOURS[kind], name) for kind, name in _series.FAMILIES.items()
                if kind in shown]  # fmt: skip
-    if comparison.number:
+    if any(line.paper for line in comparison.lines):
         handles.insert(0, _handle(_PAPER, "the paper", markerfacecolor="white"))
     axes.legend(
         handles=handles,
@@ -240,19 +241,25 @@ def spectrum(spectra: Sequence[Spectrum]) -> Figure:
     """Draw singular values, cumulative energy, and the axes of the learned covariances."""
     with rc_context(_STYLE):
         figure = Figure(figsize=(11.4, 4.9), layout="constrained")
-        panels = figure.subplots(1, 3)
+        shown = 3 if any(item.axes for item in spectra) else 2
+        panels = figure.subplots(1, shown)
         for item in spectra:
             colour = _SPECTRUM_COLOURS[_series.SPECTRUM_ROWS.index(item.name)]
-            for axes, shown in zip(panels, (item.values, item.energy, item.axes), strict=True):
-                if shown is not None:
-                    _band(axes, shown, colour, item.name)
-        for axes, title in zip(panels, _series.SPECTRUM_PANELS, strict=True):
+            for axes, band in zip(panels, (item.values, item.energy, item.axes), strict=False):
+                if band is not None:
+                    _band(axes, band, colour, item.name)
+        for axes, title in zip(panels, _series.SPECTRUM_PANELS, strict=False):
             axes.set_title(title, color=_INK)
             axes.set_xlabel("direction")
             axes.set_ylim(0, 1.03)
             axes.set_xlim(0, None)
             axes.tick_params(length=0)
         _mark_energy(panels[1], spectra[0])
+        if spectra[0].name == _series.PAPER_ROW:
+            panels[1].plot(
+                list(PAPER_DIRECTIONS.values()), list(PAPER_DIRECTIONS), "o", color=_PAPER,
+                markerfacecolor="white", markersize=6, label="the paper's MLP",
+            )  # fmt: skip
         panels[1].legend(loc="lower right", labelcolor=_INK)
         figure.supxlabel(
             "\n".join(item.sentence() for item in spectra),

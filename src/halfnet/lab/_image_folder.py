@@ -1,5 +1,7 @@
 """Folders of images of the user's own: a sub-folder a class, PNG or JPEG."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,6 +12,9 @@ from halfnet.lab._inputs import Inputs, Layout
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _GREY = ("1", "L", "LA")
+_ORIENTATION = 0x0112  # the Exif tag
+_TURNED = range(5, 9)  # orientations of a JPEG that swap its width and height
+_LARGEST = 4096  # pixels of a side, to resize to
 _COLOUR = ("P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV")
 
 Size: TypeAlias = tuple[int, int]
@@ -79,15 +84,12 @@ def _check_sizes(paths: list[Path], layout: Layout | None) -> None:
     """Raise unless all images have one size, and that of the model's if they are for one."""
     if layout is None:
         why, advice = "the images before it have", "; --size, such as 32x32, resizes all of them"
-        with _opened(paths[0]) as image:
-            size: Size = image.size
+        size = _size(paths[0])
     else:
         why, advice = "the model learned", ""
         size = layout.shape[-1], layout.shape[-2]
     for path in paths:
-        with _opened(path) as image:
-            got: Size = image.size
-        if got != size:
+        if (got := _size(path)) != size:
             raise HalfnetFileError(
                 f"{path}: expected {_text(size)} pixels as {why}, got {_text(got)}{advice}"
             )
@@ -115,23 +117,43 @@ def _as_the_model(colour: Path | None, layout: Layout, paths: list[Path]) -> Pat
     return None
 
 
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     from PIL import Image  # noqa: PLC0415  a user of tables needs no Pillow
 
     try:
-        return Image.open(path, formats=["PNG", "JPEG"])
+        opened = Image.open(path, formats=["PNG", "JPEG"])
     except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:  # Pillow fails on damaged bytes in many ways
         raise HalfnetFileError(f"{path}: expected a PNG or JPEG image: {error}") from error
+    with opened as image:
+        try:
+            yield image
+        except HalfnetError:
+            raise
+        except Exception as error:  # as above
+            raise HalfnetFileError(f"{path}: the image is damaged: {error}") from error
+
+
+def _size(path: Path) -> Size:
+    """Return an image's size as it is shown, without decoding it."""
+    with _opened(path) as image:
+        width, height = image.size
+        turned = image.getexif().get(_ORIENTATION) in _TURNED
+    return (height, width) if turned else (width, height)
 
 
 def _decoded(path: Path, size: Size | None, mode: str) -> Any:
+    """Return the pixels as they are shown: turned as a camera noted, on white where transparent."""
+    from PIL import Image, ImageOps  # noqa: PLC0415
+
     with _opened(path) as image:
-        try:
-            pixels = image.convert(mode)
-        except Exception as error:  # as above
-            raise HalfnetFileError(f"{path}: the image is damaged: {error}") from error
+        shown = ImageOps.exif_transpose(image)
+        if shown.has_transparency_data:
+            white = Image.new("RGBA", shown.size, "white")
+            shown = Image.alpha_composite(white, shown.convert("RGBA"))
+        pixels = shown.convert(mode)
     return np.asarray(pixels if size is None else pixels.resize(size))
 
 
@@ -140,6 +162,8 @@ def size_from(text: str) -> Size:
     width, _, height = text.lower().partition("x")
     if not (width.isdecimal() and height.isdecimal() and int(width) and int(height)):
         raise HalfnetValueError(f"size: expected WIDTHxHEIGHT, such as 32x32, got {text!r}")
+    if max(int(width), int(height)) > _LARGEST:
+        raise HalfnetValueError(f"size: expected sides of at most {_LARGEST} pixels, got {text!r}")
     return int(width), int(height)
 
 

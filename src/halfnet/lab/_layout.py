@@ -137,7 +137,7 @@ def log_ticks(low: float, high: float, most: int) -> list[float]:
         found = [number for number in found if low <= number <= high]
         if len(found) <= most:
             break
-    return found
+    return found if len(found) > 1 else ticks(low, high, most)  # of a short range these are better
 
 
 def padded(numbers: Iterable[float], part: float) -> tuple[float, float]:

@@ -152,7 +152,7 @@ def _figure(comparison: Comparison) -> str:
     """Return test accuracy against parameters."""
     shown = {_series.family(line) for line in comparison.lines if line.result}
     keys = [(kind, name) for kind, name in _series.FAMILIES.items() if kind in shown]
-    if comparison.number:
+    if any(line.paper for line in comparison.lines):
         keys.insert(0, ("paper", "the paper"))
     return (
         f'<figure class="accuracy"><figcaption>Test accuracy, %, with bars of one standard '
@@ -168,8 +168,9 @@ def _legend(keys: Iterable[tuple[str, str]]) -> str:
 _HEAD = """<thead>
 <tr><th scope="col" rowspan="2" data-column="0">row</th>
 <th scope="col" rowspan="2" data-column="1">parameters</th>
-<th scope="colgroup" colspan="2">train accuracy</th><th scope="colgroup" colspan="2">test accuracy
-</th><th scope="col" rowspan="2" data-column="6">difference</th>
+<th class="train" scope="colgroup" colspan="2">train accuracy</th>
+<th scope="colgroup" colspan="2">test accuracy</th>
+<th scope="col" rowspan="2" data-column="6">difference</th>
 <th scope="col" rowspan="2" data-column="7">verdict</th></tr>
 <tr><th scope="col" data-column="2">paper</th><th scope="col" data-column="3">measured</th>
 <th scope="col" data-column="4">paper</th><th scope="col" data-column="5">measured</th></tr>
@@ -194,19 +195,25 @@ def _cells(line: Line, numbers: Iterable[int], key: str) -> str:
         f'<sup><a href="#{key}-note-{number}" aria-label="note {number}">{number}</a></sup>'
         for number in numbers
     )
-    cells = [_number(text) for text in (*_wording.scores(line), _wording.difference(line))]
+    train, test = (_wording.scores(line)[i : i + 2] for i in (0, 2))
+    cells = [_number(text, kind="train") for text in train]
+    cells += [_number(text) for text in (*test, _wording.difference(line))]
+    # On a narrow screen the verdict's column is out of sight, and its mark stands here.
+    beside = f'<i class="dot beside {_kind(line)}" aria-hidden="true"></i>'
     verdict = f'<i class="dot {_kind(line)}"></i>{line.verdict}' if line.verdict else "–"
+    cells.insert(0, _number(_wording.params(line), " ("))
     return (
-        f'<th scope="row">{escape(line.name)}{marks}</th>{_number(_wording.params(line), " (")}'
+        f'<th scope="row">{escape(line.name)}{beside}{marks}</th>'
         f'{"".join(cells)}<td class="verdict {_kind(line)}">{verdict}</td>'
     )
 
 
-def _number(text: str, aside: str = " ± ") -> str:
+def _number(text: str, aside: str = " ± ", kind: str = "") -> str:
     """Return a cell; what begins with `aside` is less important."""
     number, found, rest = text.partition(aside)
     rest = f'<span class="aside">{escape(found + rest)}</span>' if found else ""
-    return f"<td>{escape(number)}{rest}</td>"
+    opening = f'<td class="{kind}">' if kind else "<td>"
+    return f"{opening}{escape(number)}{rest}</td>"
 
 
 def _notes(comparison: Comparison, key: str) -> str:

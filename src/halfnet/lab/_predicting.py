@@ -74,5 +74,11 @@ class Predictor(NamedTuple):
                 f"{self.path}: expected a model with an output for each of "
                 f"{len(self.layout.classes)} classes, got {tuple(outputs.shape)}"
             )
+        finite = outputs.isfinite().all(-1)
+        if not finite.all():
+            raise HalfnetFileError(
+                f"{self.path}: its model answers row {int(finite.int().argmin()) + 1} with numbers "
+                "that are not finite"
+            )
         probabilities: npt.NDArray[np.float32] = outputs.float().softmax(-1).numpy()
         return probabilities

@@ -140,14 +140,15 @@ def read(path: Path) -> Result:
         raise HalfnetError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise HalfnetFileError(f"{path}: expected a result as JSON: {error}") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise HalfnetFileError(f"{path}: expected a result of format {FORMAT}")
     if digest != written:
         raise HalfnetFileError(
             f"{path}: its content does not have the SHA-256 that it was written with: it was "
             "damaged or edited"
         )
-    del content["format"]
+    if (version := content.pop("format")) != FORMAT:  # whole, and of use to another halfnet
+        raise HalfnetError(f"{path}: expected a result of format {FORMAT}, got format {version}")
     if content.keys() != {field.name for field in fields(Result)}:
         raise HalfnetFileError(f"{path}: expected the fields of a result of format {FORMAT}")
     for name in ("seeds", "train", "test"):
@@ -162,13 +163,20 @@ def read_or_set_aside(path: Path) -> Result | None:
     try:
         return read(path)
     except HalfnetFileError as error:
-        _log.warning("%s; kept as %s", error, set_aside(path).name)
+        try:
+            aside = set_aside(path)
+        except HalfnetError as why:
+            raise HalfnetError(f"{error}; {why}") from error
+        _log.warning("%s; kept as %s", error, aside.name)
         return None
 
 
 def set_aside(path: Path) -> Path:
     """Move a file that is no good out of the way, and return where it is now."""
-    aside = path.with_name(path.name + ".corrupt")
+    aside, number = path.with_name(path.name + ".corrupt"), 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt{number}")
     try:
         os.replace(path, aside)
     except OSError as error:

@@ -30,6 +30,8 @@ from halfnet.nn._base import HalfLayer
 
 _log = logging.getLogger(__name__)
 
+QUICK = "-quick"
+"""Is put behind the name of a preset that was cut short."""
 _WIDEST = 2304  # inputs of a layer whose covariance is decomposed: the time grows with their cube
 
 
@@ -87,7 +89,7 @@ def plan(
     """Return how a row is to be run; `epochs` cuts the recipe short, which its name then says."""
     recipe = specs.preset(preset).recipe(table.dataset)
     if epochs is not None and epochs < recipe.epochs:
-        recipe, preset = replace(recipe, epochs=epochs), f"{preset}-quick"
+        recipe, preset = replace(recipe, epochs=epochs), preset + QUICK
     checked = tuple(_checks.integer("seeds", seed, 0, _checks.SEED_LIMIT - 1) for seed in seeds)
     if not checked or len(set(checked)) < len(checked):
         raise HalfnetValueError(
@@ -152,16 +154,32 @@ def run(
 
 
 def finished(plan: Plan, results: Path) -> Result | None:
-    """Return the result that a plan has already, by any versions of what it depends on."""
-    found = _results.read_or_set_aside(
-        _results.place(results, plan.preset, plan.table.key, plan.row.name)
-    )
+    """Return the result that a plan has already, by any versions of what it depends on.
+
+    Raises:
+        HalfnetError: Where it would be stands the result of another plan.
+    """
+    path = _results.place(results, plan.preset, plan.table.key, plan.row.name)
+    found = _results.read_or_set_aside(path)
     if found is None:
         return None
-    wanted = {key: value for key, value in plan.identity().items() if key != "versions"}
-    have = {key: getattr(found, key) for key in wanted}
-    same = json.dumps(have, sort_keys=True) == json.dumps(wanted, sort_keys=True)
-    return found if same else None
+    for key, wanted in plan.identity().items():
+        have = getattr(found, key)
+        if key != "versions" and _canonical(have) != _canonical(wanted):
+            raise HalfnetError(
+                f"{path}: expected {key} as asked for, {_short(wanted)}, got {_short(have)}; "
+                "--again replaces this result, another folder of results keeps both"
+            )
+    return found
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _short(value: Any) -> str:
+    text = _canonical(value)
+    return text if len(text) <= 60 else "others"
 
 
 def _trained(plan: Plan, checkpoint: "Checkpoint", on_progress: OnProgress | None) -> Result:

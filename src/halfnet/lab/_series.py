@@ -27,7 +27,7 @@ SPECTRUM_ROWS = (PAPER_ROW, "k=4", "k=8", "k=16")
 SPECTRUM_PANELS = (
     "Singular values, largest = 1",
     "Cumulative energy",
-    "Standard deviation along Sigma's axes",
+    "Deviation along Sigma's axes",
 )
 
 
@@ -41,7 +41,7 @@ def family(line: Line) -> str:
 
 
 def sweeps(comparison: Comparison) -> list[list[Line]]:
-    """Return the half networks of a table that differ in size only, to be joined by a line."""
+    """Return the half networks of a table from small to large, to be joined by a line."""
     half = [line for line in comparison.lines if family(line) == HALF]
     return [sorted(half, key=lambda line: line.params)] if len(half) > 1 else []
 

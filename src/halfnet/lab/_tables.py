@@ -6,7 +6,7 @@ What `halfnet report` shows in any form is computed here, from results and the p
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from halfnet.exceptions import HalfnetError, HalfnetFileError
 from halfnet.lab import _fields, _results, specs
 from halfnet.lab._results import Result
-from halfnet.lab.specs import Paper
+from halfnet.lab.specs import Paper, Table
 
 AGREES, ABOVE, BELOW, NOT_RUN = "agrees", "above", "below", "not run"
 VERDICTS = (AGREES, ABOVE, BELOW, NOT_RUN)
@@ -81,6 +81,8 @@ class Line:
                 f"The network that was trained has {self.params:,} parameters, the paper's "
                 f"{self.paper.params:,}."
             )
+        if self.result is not None and len(self.result.seeds) == 1:
+            notes.append("A single seed, which has no deviation.")
         return tuple(note for note in (*notes, self.explanation) if note)
 
 
@@ -111,8 +113,8 @@ class Summary:
     seconds: float
 
 
-def read(folder: Path, preset: str) -> list[Comparison]:
-    """Compare a folder's results of a preset with the paper.
+def read(folder: Path, preset: str, tables: Sequence[Table] | None = None) -> list[Comparison]:
+    """Compare a folder's results of a preset with those that tables give, the paper's if None.
 
     Raises:
         HalfnetFileError: The folder's explanations are not what they should be.
@@ -125,19 +127,27 @@ def read(folder: Path, preset: str) -> list[Comparison]:
         raise HalfnetError(
             f"no results of preset {preset!r} in {folder}"
             + (f", only of {others}" if others else "")
-            + f": run `halfnet reproduce --preset {preset}`, or name another folder with --results"
+            + f"; halfnet reproduce --preset {preset} --results {folder} makes them"
         )
-    return compare(results, _explanations(folder / EXPLANATIONS, everything))
+    return compare(results, _explanations(folder / EXPLANATIONS, everything), tables)
 
 
 def compare(
-    results: Iterable[Result], explanations: Mapping[str, str] | None = None
+    results: Iterable[Result],
+    explanations: Mapping[str, str] | None = None,
+    tables: Sequence[Table] | None = None,
 ) -> list[Comparison]:
-    """Put results beside the paper's rows; `explanations` are by "table/row"."""
+    """Put results beside the rows of tables, the paper's if None; explanations are by "table/row".
+
+    Tables without any result are left out where others have some: they are not what was run.
+    """
     explanations = explanations or {}
+    tables = specs.paper().tables if tables is None else tables
     rest = {(result.table, result.row): result for result in results}
+    if rest and not any((table.key, row.name) in rest for table in tables for row in table.rows):
+        tables = []
     papers = []
-    for table in specs.paper().tables:
+    for table in tables:
         lines = [
             Line(
                 name=row.name,
@@ -147,6 +157,7 @@ def compare(
                 explanation=explanations.get(f"{table.key}/{row.name}", ""),
             )
             for row in table.rows
+            if row.paper is not None or (table.key, row.name) in rest
         ]
         papers.append((table, lines))
     own = _own_lines(rest.values(), explanations)
@@ -219,8 +230,9 @@ def summarize(comparisons: Iterable[Comparison]) -> Summary:
     results = [result for *_, result in measured(comparisons)]
     recipes: list[tuple[str, Mapping[str, Any]]] = []
     for result in results:
-        if (result.dataset, result.recipe) not in recipes:
-            recipes.append((result.dataset, result.recipe))
+        recipe = (result.dataset, {**result.recipe, "seeds": len(result.seeds)})
+        if recipe not in recipes:
+            recipes.append(recipe)
     return Summary(
         rows=len(lines),
         measured=len(lines) - verdicts[NOT_RUN],
@@ -234,19 +246,20 @@ def summarize(comparisons: Iterable[Comparison]) -> Summary:
 
 def _provenance(result: Result) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
-    return f"{versions}, commit {result.commit or 'unknown'}, {result.threads} threads"
+    threads = "1 thread" if result.threads == 1 else f"{result.threads} threads"
+    return f"{versions}, commit {result.commit or 'unknown'}, {threads}"
 
 
 def records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
     """Return an object for each row that has a result, for a program to read."""
-    return [_record(comparison, line, result) for comparison, line, result in measured(comparisons)]
+    return [record(line.paper, result) for _, line, result in measured(comparisons)]
 
 
-def _record(comparison: Comparison, line: Line, result: Result) -> dict[str, Any]:
-    paper = line.paper
+def record(paper: Paper | None, result: Result) -> dict[str, Any]:
+    """Return a row's result and what the paper says of it, for a program to read."""
     return {
-        "table": comparison.key,
-        "row": line.name,
+        "table": result.table,
+        "row": result.row,
         "preset": result.preset,
         "seeds": list(result.seeds),
         "epochs": result.epochs,

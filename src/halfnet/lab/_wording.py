@@ -42,14 +42,17 @@ def title(comparison: Comparison) -> str:
     return f"{comparison.title} ({comparison.dataset}, not in the paper)"
 
 
-def score(value: Score | None) -> str:
-    """Say a mean and a standard deviation."""
-    return "–" if value is None else f"{value.mean:.2f} ± {value.std:.2f}"
+def score(value: Score | None, runs: int = 2) -> str:
+    """Say a mean and a standard deviation, which a single run has not."""
+    if value is None:
+        return "–"
+    return f"{value.mean:.2f} ± {value.std:.2f}" if runs > 1 else f"{value.mean:.2f}"
 
 
 def signed(value: float, digits: int) -> str:
     """Say a difference, with a plus or a real minus."""
-    return f"{value:+.{digits}f}".replace("-", MINUS)
+    rounded = round(value, digits) + 0.0  # which makes a -0 a 0
+    return f"{rounded:+.{digits}f}".replace("-", MINUS)
 
 
 def difference(line: Line) -> str:
@@ -60,11 +63,12 @@ def difference(line: Line) -> str:
 def scores(line: Line) -> tuple[str, str, str, str]:
     """Say train and then test accuracy, each as the paper has it and as it was measured."""
     paper, result = line.paper, line.result
+    runs = len(result.seeds) if result else 0
     return (
         score(paper.train if paper else None),
-        score(result.train_score if result else None),
+        score(result.train_score if result else None, runs),
         score(paper.test if paper else None),
-        score(result.test_score if result else None),
+        score(result.test_score if result else None, runs),
     )
 
 

