@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs bench clean
+.PHONY: help demo test check format docs bench report clean
 
 help:  ## Say what can be made
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -33,6 +33,14 @@ docs: .venv/ready  ## Build the documentation in site/
 bench: .venv/ready  ## Time the draws and the computation paths on this machine
 	$(BIN)/python benchmarks/draws.py
 	$(BIN)/python benchmarks/paths.py
+
+report: .venv/ready  ## Renew paper/report/ from paper/results/
+	$(BIN)/halfnet report --output build/report
+	rm -rf paper/report
+	mkdir -p paper/report/figures
+	cp build/report/report.md paper/report/
+	cp build/report/figures/*.svg paper/report/figures/
+	cp build/report/figures/mnist.png docs/images/
 
 clean:  ## Remove everything that was set up or built
 	rm -rf .venv site build dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

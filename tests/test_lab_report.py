@@ -1,10 +1,12 @@
 """The report: the comparison, how it is said, Markdown, figures, and `halfnet report`."""
 
+import importlib
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import combinations
+from pathlib import Path
 from xml.etree import ElementTree
 
 import lab_rows
@@ -687,3 +689,33 @@ def test_report_reads_the_results_of_the_checkout_that_one_stands_in(tmp_path, m
     write([mnist("k=4", epochs=2, seconds=1.25)], tmp_path / "paper" / "results")
     assert report("--json") == 0
     assert [item["seconds"] for item in json.loads(capsys.readouterr().out)] == [1.25]
+
+
+# --- What is committed -----------------------------------------------------------------------
+
+PAPER = Path(__file__).parent.parent / "paper"
+
+
+def test_the_committed_report_is_that_of_the_committed_results():
+    comparisons = _tables.read(PAPER / "results", "paper")
+    assert _markdown.render(comparisons, "paper") == (PAPER / "report/report.md").read_text("utf-8")
+
+
+def test_all_rows_of_the_paper_have_committed_results_of_full_length():
+    comparisons = _tables.read(PAPER / "results", "paper")
+    summary = _tables.summarize(comparisons)
+    assert (summary.rows, summary.measured) == (72, 72)
+    assert summary.verdicts[AGREES] + summary.verdicts[ABOVE] >= 65
+    assert summary.explained == summary.verdicts[BELOW]
+    for comparison, _, measured in _tables.measured(comparisons):
+        recipe = specs.paper().preset("paper").recipe(comparison.dataset)
+        assert measured.recipe == json.loads(json.dumps(asdict(recipe)))
+        assert measured.seeds == (0, 1, 2, 3, 4)
+
+
+def test_the_committed_claims_stand_on_their_page(monkeypatch):
+    monkeypatch.syspath_prepend(PAPER)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)
+    claims = importlib.import_module("claims")
+    page = claims.PAGE.read_text("utf-8")
+    assert claims.filled(page) == page
