@@ -206,7 +206,7 @@ def test_explanations_that_cannot_be_read(results):
 def test_the_headline_says_what_there_is():
     some = _tables.summarize(compared(mnist("LP"), mnist("k=1", shift=-5), **{"mnist/k=1": "Why."}))
     assert _wording.headline(some) == (
-        "2 of 72 rows have results: 1 agree, 0 are above, 1 are below (1 explained), "
+        "2 of 72 rows have results: 1 agrees, 0 are above, 1 is below (1 explained), "
         "70 were not run."
     )
     everyone = replace(some, measured=72, explained=0, verdicts={**some.verdicts, NOT_RUN: 0})

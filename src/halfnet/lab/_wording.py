@@ -27,12 +27,20 @@ VERDICTS_MEAN = (
 def headline(summary: Summary) -> str:
     """Say how many rows came out how."""
     counts = summary.verdicts
-    told = [f"{counts[AGREES]} agree", f"{counts[ABOVE]} are above", f"{counts[BELOW]} are below"]
+    told = [
+        _counted(counts[AGREES], "agrees", "agree"),
+        _counted(counts[ABOVE], "is above", "are above"),
+        _counted(counts[BELOW], "is below", "are below"),
+    ]
     if summary.explained:
         told[-1] += f" ({summary.explained} explained)"
     if counts[NOT_RUN]:
-        told.append(f"{counts[NOT_RUN]} were not run")
+        told.append(_counted(counts[NOT_RUN], "was not run", "were not run"))
     return f"{summary.measured} of {summary.rows} rows have results: {', '.join(told)}."
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def title(comparison: Comparison) -> str:
