@@ -211,7 +211,7 @@ def test_the_headline_says_what_there_is():
     )
     everyone = replace(some, measured=72, explained=0, verdicts={**some.verdicts, NOT_RUN: 0})
     assert _wording.headline(everyone) == (
-        "72 of 72 rows have results: 1 agree, 0 are above, 1 are below."
+        "72 of 72 rows have results: 1 agrees, 0 are above, 1 is below."
     )
 
 
