@@ -211,7 +211,7 @@ def binary():
     found = {key: value for key, value in experiment("binary").items() if key != "provenance"}
     rows = [
         [
-            *name.split("; "),
+            *name.replace("|r|", "abs(r)").split("; "),  # a bar would end a cell
             shown(case["train"]),
             shown(case["test"]),
             f"{fmean(case['alike']):.2f}",
