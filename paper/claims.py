@@ -98,6 +98,8 @@ def _sweep(axes, preset, key):
     )  # fmt: skip
     axes.axhline(dense.test_score.mean, color=DENSE, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
+    axes.set_xticks([2000, 5000, 10000, 20000, 50000], ["2k", "5k", "10k", "20k", "50k"])
+    axes.xaxis.minorticks_off()
     axes.set_ylim(bottom=75 if key.startswith("fashion") else 84)
     tidy(axes)
 
@@ -134,6 +136,8 @@ def redrawn():
     for key in found:
         dataset, preset, rank = key.split(" ")
         groups.setdefault((dataset, preset), []).append(int(rank.removeprefix("k=")))
+    names = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+    groups = dict(sorted(groups.items(), reverse=True))  # the paper's data set and recipe first
     figure, panels = plt.subplots(
         1, len(groups), figsize=(11.5, 4.6), layout="constrained", squeeze=False
     )
@@ -148,12 +152,12 @@ def redrawn():
                 color=color, marker=marker, markersize=4, linewidth=1.2, capsize=2, label=label,
             )  # fmt: skip
         axes.set_xticks(range(len(ranks)), [f"k={k}" if k else "no B" for k in ranks])
-        axes.set_title(f"{dataset}, {PRESETS[preset]}", fontsize=9.5, loc="left")
+        axes.set_title(f"{names[dataset]}, {PRESETS[preset]}", fontsize=9.5, loc="left")
         tidy(axes)
         for k in ranks:
             case = found[f"{dataset} {preset} k={k}"]
             cells = [shown(case[name]) for name in ("redrawn, nothing refitted", *REDRAWN)]
-            rows.append([f"{dataset}, {preset}", f"k={k}" if k else "no B", *cells])
+            rows.append([f"{names[dataset]}, {preset}", f"k={k}" if k else "no B", *cells])
     panels[0, 0].set_ylabel("test accuracy, %")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
