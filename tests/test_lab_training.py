@@ -10,12 +10,12 @@ from torch import nn
 from torch.nn import functional as F
 
 import halfnet
+from halfnet._engine._adam import Adam
+from halfnet._engine._batches import Batches, Pixels, flip_crop
+from halfnet._engine._stack import Stack
+from halfnet._engine._training import NotFiniteError, Training
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.lab import specs
-from halfnet.lab._adam import Adam
-from halfnet.lab._batches import Batches, Pixels, flip_crop
-from halfnet.lab._stack import Stack
-from halfnet.lab._training import NotFiniteError, Training
 from halfnet.lab.specs import (
     Architecture,
     ConvSpec,

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from halfnet._engine._adam import Adam
+from halfnet._engine._batches import Batches
+from halfnet._engine._recipe import Recipe
+from halfnet._engine._stack import Stack
 from halfnet.exceptions import HalfnetError
-from halfnet.lab._adam import Adam
-from halfnet.lab._batches import Batches
-from halfnet.lab._stack import Stack
-from halfnet.lab.specs import Recipe
 
 _EVALUATED = 500  # images at a time, where no gradient is kept
 _SCORED = 32  # batches at a time: small sums would take longer than what they add up

@@ -19,9 +19,9 @@ from torch.nn import Parameter
 from torch.nn import functional as F
 
 from halfnet import _products
+from halfnet._engine._low_rank import LowRank
+from halfnet._engine._matmul import matmul
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
-from halfnet.lab._low_rank import LowRank
-from halfnet.lab._matmul import matmul
 from halfnet.nn._conv import HalfConv2d
 from halfnet.nn._linear import HalfLinear
 
