@@ -263,7 +263,7 @@ def test_batches_hold_each_image_once_in_an_order_of_the_seed_and_the_epoch():
     assert len(batches) == 4
 
     def order(batches, epoch):
-        x, y = zip(*batches.epoch(epoch), strict=True)
+        x, y, _ = zip(*batches.epoch(epoch), strict=True)
         assert [len(part) for part in x] == [16, 16, 16, 2]
         found = (torch.cat(x)[:, 0] * 255).round().long()
         assert torch.equal(found % 4, torch.cat(y))
