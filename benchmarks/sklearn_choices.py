@@ -175,8 +175,9 @@ def main() -> None:
     torch.set_num_threads(1)
     parts = {f.__name__: f for f in (draws, steps, scaling, importances)}
     for name in sys.argv[1:] or parts:
+        measured = parts[name]()
         content = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        content |= {name: parts[name](), "versions": _run.versions()}
+        content |= {name: measured, "versions": _run.versions()}
         RESULTS.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -35,7 +35,7 @@ from halfnet.sklearn._training import Run, Stopping, Task
 RANK = 16
 """The rank where the user names none, if there are as many inputs."""
 _EPOCHS = 10
-_ENOUGH_STEPS = 1000
+_ENOUGH_STEPS = 300
 _DTYPES = {"float32": np.float32, "float64": np.float64}
 _MOST = 1_000_000
 

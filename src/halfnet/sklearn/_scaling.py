@@ -52,16 +52,17 @@ class Scaling:
             weight: What the rows count.
         """
         found = moments(X, weight)
+        constant = found.smallest == found.largest
+        variance = np.where(constant, 0.0, found.variance)
         # The mean of equal numbers is not always that number.
-        rounding = 10 * np.finfo(X.dtype).eps * np.abs(found.mean)
-        variance = np.where(found.variance <= rounding**2, 0.0, found.variance)
+        mean = np.where(constant, found.smallest, found.mean)
         if kind is None:
             return cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), variance)
         if kind == "shared" or (kind == "auto" and found.alike):
             scale = np.full(X.shape[1], np.sqrt(variance.mean()) or 1.0)
         else:
             scale = np.where(variance > 0, np.sqrt(variance), 1.0)
-        return cls(found.mean, scale, variance / scale**2)
+        return cls(mean, scale, variance / scale**2)
 
     def __call__(self, X: Array) -> Array:
         """Return scaled rows, float64."""
@@ -113,6 +114,8 @@ def moments(X: Matrix, weight: Array | None = None) -> Moments:
         own = count.sum()
         if own == 0:
             continue
+        rows = rows if weight is None else rows[count > 0]
+        count = count[count > 0]
         np.minimum(smallest, rows.min(0), out=smallest)
         np.maximum(largest, rows.max(0), out=largest)
         numbers = rows.astype(np.float64)
