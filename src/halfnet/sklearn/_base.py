@@ -234,6 +234,10 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
     def _check_switches(self) -> None:
         for name in ("early_stopping", "warm_start"):
             _checks.boolean(name, getattr(self, name))
+        if not isinstance(self.verbose, bool | int | np.bool_ | np.integer):
+            raise HalfnetTypeError(
+                f"verbose: expected True or False or an integer, got {self.verbose!r}"
+            )
         _checks.integer("n_iter_no_change", self.n_iter_no_change, 1)
         fraction = _checks.number("validation_fraction", self.validation_fraction, 0)
         if not 0 < fraction < 1:

@@ -109,13 +109,13 @@ def moments(X: Matrix, weight: Array | None = None) -> Moments:
     """
     total, mean, squares = 0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
     smallest, largest = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
-    for part, rows in chunks(X):
-        count = np.ones(len(rows)) if weight is None else weight[part]
+    for part, every in chunks(X):
+        weights = np.ones(len(every)) if weight is None else weight[part]
+        counts = slice(None) if weight is None else weights > 0
+        rows, count = every[counts], weights[counts]
         own = count.sum()
         if own == 0:
             continue
-        rows = rows if weight is None else rows[count > 0]
-        count = count[count > 0]
         np.minimum(smallest, rows.min(0), out=smallest)
         np.maximum(largest, rows.max(0), out=largest)
         numbers = rows.astype(np.float64)

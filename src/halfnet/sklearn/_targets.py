@@ -74,13 +74,13 @@ def classes(y: Array, known: Array | None = None) -> Targets:
     if known is None:
         if len(found) < 2:
             raise HalfnetValueError(
-                f"y: expected at least 2 classes, got 1 class only, {found[:1].tolist()[0]!r}"
+                f"y: expected at least 2 classes, got 1 class only, {found.tolist()[0]!r}"
             )
         known = found
     unknown = np.setdiff1d(found, known)
     if unknown.size:
         raise HalfnetValueError(
-            f"y: expected classes that were there at first, got {unknown[:1].tolist()[0]!r} beside them"
+            f"y: expected classes that were there at first, got {unknown.tolist()[0]!r} too"
         )
     return Targets(CLASSES, np.searchsorted(known, y), len(known), known)
 
