@@ -126,7 +126,8 @@ def draws() -> dict:
 
 def steps() -> dict:
     out = {}
-    for name, count, rate in itertools.product(TABLES, (100, 300, 1000), (1e-3, 3e-3, 1e-2)):
+    settings = [(100, 3e-3), (300, 3e-3), (1000, 3e-3), (300, 1e-3), (300, 1e-2)]
+    for name, (count, rate) in itertools.product(TABLES, settings):
         rows = len(table(name)[0]) * 3 // 4
         kind = HalfNetRegressor if name == "diabetes" else HalfNetClassifier
         epochs = max(10, -(-count // -(-rows // 128)))

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
-from halfnet import HalfnetError
+from halfnet import HalfnetError, Init
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.sklearn import HalfNetClassifier, HalfNetRegressor
 
@@ -181,10 +181,7 @@ def test_early_stopping_needs_rows_to_keep_apart():
 
 def test_a_training_that_bursts_names_the_rate():
     with pytest.raises(HalfnetError, match="learning_rate: expected one that training converges"):
-        HalfNetRegressor(
-            hidden_units=(8,) * 6, learning_rate=10, epochs=300, activation="identity",
-            random_state=0, dtype="float32",
-        ).fit(X, Y)  # fmt: skip
+        HalfNetRegressor(hidden_units=(8, 8), init=Init(u=1e30), dtype="float32").fit(X, Y)
 
 
 def test_unfitted_and_unseen():

@@ -130,13 +130,13 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
         """Return what rows count as float64, None where all count the same."""
         if sample_weight is None:
             return None
-        weight: Array = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        if not weight.any():
+        if not np.any(np.asarray(sample_weight)):
             raise HalfnetValueError(
                 "sample_weight: expected at least one that is not zero, got only zeros"
             )
+        weight: Array = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
         return weight
 
     # -- what the parameters say -----------------------------------------------------------------

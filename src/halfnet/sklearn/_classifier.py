@@ -216,22 +216,23 @@ class HalfNetClassifier(ClassifierMixin, HalfNetPredictor):  # type: ignore[misc
                     f"class_weight: expected 'balanced', a dict or None, got {self.class_weight!r}"
                 )
             sums = np.bincount(targets.y, weight, minlength=targets.outputs)
-            per_row: Array = sums[targets.y].clip(min=np.finfo(float).tiny)
-            balanced: Array = sums.sum() / (np.count_nonzero(sums) * per_row)
+            present = sums > 0  # rows of another class weigh nothing in any case
+            factors = sums.sum() / (present.sum() * np.where(present, sums, 1.0))
+            balanced: Array = factors[targets.y]
             return balanced
         try:
-            factors: Array = compute_sample_weight(self.class_weight, y)
+            per_row: Array = compute_sample_weight(self.class_weight, y)
         except (TypeError, AttributeError) as error:
             raise HalfnetValueError(
                 "class_weight: expected 'balanced', a dict from class to weight or None, got "
                 f"{self.class_weight!r}"
             ) from error
-        if not np.isfinite(factors).all() or (factors < 0).any() or not factors.any():
+        if not np.isfinite(per_row).all() or (per_row < 0).any() or not per_row.any():
             raise HalfnetValueError(
                 "class_weight: expected finite weights of at least 0, not all of them 0, got "
                 f"{self.class_weight!r}"
             )
-        return factors
+        return per_row
 
     def _remember(self, targets: Targets) -> None:
         self.classes_ = targets.classes
