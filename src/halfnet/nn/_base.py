@@ -13,14 +13,16 @@ from halfnet._geometry import Geometry
 from halfnet._init import Init, resolve
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.nn import _dense
+from halfnet.nn._computed import ComputedWeight
 from halfnet.nn._frozen import FrozenDraws
+from halfnet.nn._kept import Keeping
 
 NOISES = ("learned", "fixed", "none")
 SCALE = "scale"  # an `affine` of u alone
 _CAST = (torch.float32, torch.bfloat16, torch.float16)  # autocast leaves all others alone
 
 
-class HalfLayer(FrozenDraws):
+class HalfLayer(Keeping, FrozenDraws):
     """Base class of the half layers, for `isinstance`; build one of its subclasses.
 
     Each unit's weight vector is r_h = B z_h + sigma * eps_h with frozen z_h and eps_h, and its
@@ -187,11 +189,21 @@ class HalfLayer(FrozenDraws):
     def weight(self) -> Tensor:
         """The dense weight u_h r_h, in the layout of the torch layer, computed at each reading.
 
-        Gradients flow through it to what is learned. Writing into it changes nothing.
+        Gradients flow through it to what is learned. Writing into it, or into its `data`, raises.
         """
+        kept = self._kept_now() if self._keepers else None
+        weight = kept.factors[0] if kept and len(kept.factors) == 1 else self._dense_weight()
+        # what traces the layer sees a plain tensor, and has no use for one that raises
+        return weight if torch.compiler.is_compiling() else weight.as_subclass(ComputedWeight)
+
+    def _dense_weight(self) -> Tensor:
         r = self._directions()
         scaled = r if self.u is None else r * self.u.unsqueeze(-1)
         return scaled.view(self.units, *self._layout)
+
+    def _factors(self) -> tuple[Tensor, ...]:
+        with _products.no_autocast(self._frozen):
+            return (self._dense_weight(),)
 
     @property
     def bias(self) -> Parameter | None:
@@ -221,7 +233,7 @@ class HalfLayer(FrozenDraws):
 
     def _into_dense(self, dense: nn.Module) -> None:
         """Give a dense layer that was made on the meta device this layer's numbers."""
-        dense.weight = Parameter(self.weight.detach().clone())
+        dense.weight = Parameter(self._dense_weight().detach().clone())
         if self.u0 is not None:
             dense.bias = Parameter(self.u0.detach().clone())
         dense.train(self.training)

@@ -118,7 +118,9 @@ class _HalfConv(HalfLayer, Generic[D]):
         if self.padding_mode != "zeros":
             x, padding = F.pad(x, self._margins(), mode=self.padding_mode), 0
         convolve = type(self)._convolve
-        return convolve(x, self.weight, self.u0, self.stride, padding, self.dilation, self.groups)
+        kept = self._kept_now() if self._keepers else None
+        weight = self._dense_weight() if kept is None else kept.factors[0]
+        return convolve(x, weight, self.u0, self.stride, padding, self.dilation, self.groups)
 
     def _margins(self) -> list[int]:
         """Return the padding before and after each dimension, the last one first, as `F.pad`."""

@@ -130,6 +130,12 @@ class HalfLinear(HalfLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the units' outputs for each input."""
+        if self._keepers and (kept := self._kept_now()) is not None:
+            try:
+                return kept.linear(x, self.u0)
+            except (RuntimeError, TypeError):
+                self._checked(x, -1, self.fan_in)  # which says it in this library's words
+                raise
         x = self._checked(x, -1, self.fan_in)
         a = F.linear(x, self._directions()) if self.binary else _products.project(x, *self._parts)
         if self.u is None:
@@ -137,6 +143,15 @@ class HalfLinear(HalfLayer):
         if self.u0 is None:
             return a * self.u.to(a.dtype)
         return torch.addcmul(self.u0.to(a.dtype), a, self.u.to(a.dtype))
+
+    def _factors(self) -> tuple[Tensor, ...]:
+        z, d, m, k = self.z, self.fan_in, self.units, self.rank
+        if self.noise != "none" or self.binary or k * (d + m) >= d * m:
+            return super()._factors()
+        assert self.B is not None
+        assert z is not None
+        z = z.to(self._dtype)
+        return self.B.T.contiguous(), z if self.u is None else z * self.u.unsqueeze(-1)
 
     def config(self) -> dict[str, Any]:
         """Return the arguments that build a layer like this one, with these draws."""
