@@ -63,16 +63,17 @@ def least_squares(
     m = len(weight)
     z = weight.new_zeros(m, 0) if z is None else z
     energy = weight.square().sum()
-    u, error = weight.new_ones(m), weight.new_tensor(torch.inf)
+    u = weight.new_ones(m)
+    error = weight.new_tensor(torch.inf)
     for _ in range(_STEPS):
         B, sigma = _regress(weight, u.unsqueeze(1), z, eps, noise)
         r = z @ B.T + (0 if eps is None else eps * sigma)
-        if not scaled:
+        before, error = error, (weight - u.unsqueeze(1) * r).square().sum()
+        if not scaled or before - error <= _GAIN * energy:
             break
         u = scales(weight, r)
-        before, error = error, (weight - u.unsqueeze(1) * r).square().sum()
-        if before - error <= _GAIN * energy:
-            break
+    else:
+        B, sigma = _regress(weight, u.unsqueeze(1), z, eps, noise)
     size = u.square().mean().sqrt() / start.u if scaled and noise != "fixed" else 1.0
     size = size or 1.0
     return Fitted(B * size, sigma * size, u / size)

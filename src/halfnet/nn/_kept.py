@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 from torch.nn import functional as F
 
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
@@ -18,14 +19,16 @@ class Kept(NamedTuple):
     """What replaces a layer's computation: the dense weight, or two thin factors of it."""
 
     factors: tuple[Tensor, ...]
-    sources: tuple[Tensor | None, ...]
-    versions: tuple[int, ...]
+    bias: Tensor | None
+    made_of: tuple[Tensor, ...]
+    places: tuple[int, ...]  # which tensor stood in each of the layer's places
+    versions: list[int]  # how often what it was made of had been written to
 
-    def linear(self, x: Tensor, bias: Tensor | None) -> Tensor:
+    def linear(self, x: Tensor) -> Tensor:
         """Return what the layer computes of `x`."""
         if len(self.factors) == 2:
             x = F.linear(x, self.factors[0])
-        return F.linear(x, self.factors[-1], bias)
+        return F.linear(x, self.factors[-1], self.bias)
 
 
 class Keeping(nn.Module):
@@ -44,38 +47,41 @@ class Keeping(nn.Module):
         raise NotImplementedError
 
     def _kept_now(self) -> Kept | None:
-        """Return what is kept, made anew if need be, or None where it can't stand in."""
-        if torch.compiler.is_compiling() or self._modules:  # a parametrization computes anew
+        """Return what is kept, made anew if need be, or None where it can't stand in.
+
+        At batch 1 each microsecond here counts: the checks are what Python does fastest.
+        """
+        if is_compiling():
             return None
-        sources = (*self._parameters.values(), *self._buffers.values())
-        if torch.is_grad_enabled():
-            for source in sources:
-                if source is not None and source.requires_grad:
-                    return None
+        parameters = self._parameters.values()
+        if torch.is_grad_enabled() and any(p is not None and p.requires_grad for p in parameters):
+            return None
         kept = self._kept
-        if kept is None or not _unchanged(kept, sources):
-            kept = self._kept = self._keep(sources)
+        places = tuple(map(id, (*parameters, *self._buffers.values())))
+        if (
+            kept is None
+            or kept.places != places
+            or kept.versions != [t._version for t in kept.made_of]
+        ):
+            kept = self._kept = self._keep(places)
         return kept
 
-    def _keep(self, sources: tuple[Tensor | None, ...]) -> Kept | None:
-        present = [source for source in sources if source is not None]
-        if any(source.is_inference() for source in present):  # whose writes are not counted
+    def _keep(self, places: tuple[int, ...]) -> Kept | None:
+        made_of = [
+            tensor
+            for name, tensor in (*self._parameters.items(), *self._buffers.items())
+            if tensor is not None and name != "u0"  # which stays itself
+        ]
+        if (
+            self._modules  # a parametrization, which may compute anew each time
+            or any(t.is_inference() for t in made_of)  # whose writes are not counted
+            or any(type(t) is not nn.Parameter for t in self._parameters.values() if t is not None)
+        ):  # the last: torch.func put something else in their place
             return None
-        if any(p is not None and type(p) is not nn.Parameter for p in self._parameters.values()):
-            return None  # torch.func put something else in their place
-        versions = tuple(source._version for source in present)
+        versions = [t._version for t in made_of]
         with torch.inference_mode(False), torch.no_grad():
-            return Kept(self._factors(), sources, versions)
-
-
-def _unchanged(kept: Kept, sources: tuple[Tensor | None, ...]) -> bool:
-    if len(kept.sources) != len(sources):
-        return False
-    versions = iter(kept.versions)
-    for then, now in zip(kept.sources, sources, strict=True):
-        if then is not now or (now is not None and now._version != next(versions)):
-            return False
-    return True
+            bias = self._parameters["u0"]
+            return Kept(self._factors(), bias, tuple(made_of), places, versions)
 
 
 _lock = Lock()

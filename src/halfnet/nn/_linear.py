@@ -132,7 +132,7 @@ class HalfLinear(HalfLayer):
         """Return the units' outputs for each input."""
         if self._keepers and (kept := self._kept_now()) is not None:
             try:
-                return kept.linear(x, self.u0)
+                return kept.linear(x)
             except (RuntimeError, TypeError):
                 self._checked(x, -1, self.fan_in)  # which says it in this library's words
                 raise
