@@ -30,10 +30,10 @@ from halfnet.lab import data
 RESULTS = Path(__file__).parent / "results" / "compression.json"
 TASKS = ("mnist", "fashion-mnist", "fashion-mnist+conv")
 STARTS = ("fresh", "moments", "lstsq", "svd")
-RANKS = {False: (2, 8, 32, 64), True: (2, 8, 32)}
+RANKS = {False: (2, 8, 32, 64), True: (4, 32)}
 RATES = (1e-3, 3e-3, 1e-2)
 SEEDS, BATCH, TRAIN, VALIDATION = 3, 128, 20_000, 5_000
-EPOCHS = {False: (10, 5), True: (6, 3)}  # of the training, of the fine-tuning; with a convolution
+EPOCHS = {False: (10, 5), True: (6, 2)}  # of the training, of the fine-tuning; with a convolution
 
 Split = tuple[Tensor, Tensor]
 

@@ -132,7 +132,7 @@ def compression() -> None:
         "fashion-mnist": "Fashion-MNIST, 784-256-10",
         "fashion-mnist+conv": "Fashion-MNIST, conv-2304-64-10",
     }
-    stages = {"as it is": "replaced", "refitted": "output layer refitted", "fine-tuned": "fine-tuned"}
+    stages = {"as it is": "replaced", "refitted": "output refitted", "fine-tuned": "fine-tuned"}
     names = {"fresh": "fresh", "moments": "moments", "lstsq": "lstsq", "svd": "truncated SVD"}
     fig, grid = plt.subplots(3, 3, figsize=(10, 9), layout="constrained")
     for line, (task, title) in zip(grid, tasks.items(), strict=True):
