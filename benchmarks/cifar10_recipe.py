@@ -17,10 +17,10 @@ from pathlib import Path
 
 import torch
 
+from halfnet._engine._adam import Adam
+from halfnet._engine._memory import keep_freed_memory
+from halfnet._engine._training import Training
 from halfnet.lab import data, specs
-from halfnet.lab._adam import Adam
-from halfnet.lab._memory import keep_freed_memory
-from halfnet.lab._training import Training
 
 RESULTS = Path(__file__).parent / "results" / "cifar10_recipe.json"
 TRAIN = 45_000

@@ -20,10 +20,10 @@ from _timing import medians
 from torch import nn
 from torch.nn import functional as F
 
+from halfnet._engine._matmul import matmul
+from halfnet._engine._memory import keep_freed_memory
+from halfnet._engine._training import Training
 from halfnet.lab import _run, data, specs
-from halfnet.lab._matmul import matmul
-from halfnet.lab._memory import keep_freed_memory
-from halfnet.lab._training import Training
 
 RESULTS = Path(__file__).parent / "results" / "five_seeds.json"
 STEPS, BATCH, RATE, SEEDS = 100, 128, 1e-3, 5

@@ -15,9 +15,9 @@ from unittest import mock
 import torch
 
 from halfnet import Init, _products
+from halfnet._engine._memory import keep_freed_memory
+from halfnet._engine._training import Training
 from halfnet.lab import _results, _run, data, specs
-from halfnet.lab._memory import keep_freed_memory
-from halfnet.lab._training import Training
 
 RESULTS = Path(__file__).parent / "claims" / "binary.json"
 

@@ -18,9 +18,9 @@ import torch
 
 import halfnet
 from halfnet._draws import derived_seed
+from halfnet._engine._memory import keep_freed_memory
+from halfnet._engine._training import Training
 from halfnet.lab import _results, _run, data, specs
-from halfnet.lab._memory import keep_freed_memory
-from halfnet.lab._training import Training
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "claims" / "redraw.json"

@@ -22,9 +22,10 @@ from torch import nn
 
 import halfnet
 from halfnet import cli
+from halfnet._engine import _training
 from halfnet.cli import main
 from halfnet.exceptions import HalfnetError
-from halfnet.lab import _run, _schedule, _training, data, specs
+from halfnet.lab import _run, _schedule, data, specs
 from halfnet.lab._inputs import Layout
 
 COMMANDS = cli._COMMANDS

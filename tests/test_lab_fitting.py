@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 import halfnet
+from halfnet._engine._low_rank import LowRank
+from halfnet._engine._training import NotFiniteError
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.lab import _fitting, _model_file
 from halfnet.lab._fitting import RECIPE, default_layers, fit, with_enough_epochs
 from halfnet.lab._inputs import Inputs, Layout
 from halfnet.lab._layers_text import parse
-from halfnet.lab._low_rank import LowRank
-from halfnet.lab._training import NotFiniteError
 from halfnet.nn._standardize import Standardize
 
 QUICK = replace(RECIPE, rate=1e-2, batch_size=32, epochs=60)

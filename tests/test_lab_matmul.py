@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from halfnet.lab import _matmul
-from halfnet.lab._matmul import matmul
+from halfnet._engine import _matmul
+from halfnet._engine._matmul import matmul
 
 SHAPES = {
     "matrices": ((320, 784), (784, 128)),

@@ -23,14 +23,15 @@ import sklearn.datasets  # noqa: F401  slow to import: not within a test
 import torch
 from torch import nn
 
+from halfnet._engine import _memory
+from halfnet._engine._adam import Adam
+from halfnet._engine._low_rank import LowRank
+from halfnet._engine._training import EpochScores, NotFiniteError, Training
 from halfnet._version import __version__
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetValueError
-from halfnet.lab import _locks, _memory, _results, _run, _schedule, data, specs
-from halfnet.lab._adam import Adam
-from halfnet.lab._low_rank import LowRank
+from halfnet.lab import _locks, _results, _run, _schedule, data, specs
 from halfnet.lab._run import Checkpoint, Progress
 from halfnet.lab._sources import KNOWN
-from halfnet.lab._training import EpochScores, NotFiniteError, Training
 
 BATCHES = 3  # an epoch's, of 1437 digits
 

@@ -10,12 +10,12 @@ from torch import nn
 from torch.nn import functional as F
 
 import halfnet
+from halfnet._engine._adam import Adam
+from halfnet._engine._batches import Batches, Pixels, flip_crop
+from halfnet._engine._stack import Stack
+from halfnet._engine._training import NotFiniteError, Training
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.lab import specs
-from halfnet.lab._adam import Adam
-from halfnet.lab._batches import Batches, Pixels, flip_crop
-from halfnet.lab._stack import Stack
-from halfnet.lab._training import NotFiniteError, Training
 from halfnet.lab.specs import (
     Architecture,
     ConvSpec,
@@ -263,7 +263,7 @@ def test_batches_hold_each_image_once_in_an_order_of_the_seed_and_the_epoch():
     assert len(batches) == 4
 
     def order(batches, epoch):
-        x, y = zip(*batches.epoch(epoch), strict=True)
+        x, y, _ = zip(*batches.epoch(epoch), strict=True)
         assert [len(part) for part in x] == [16, 16, 16, 2]
         found = (torch.cat(x)[:, 0] * 255).round().long()
         assert torch.equal(found % 4, torch.cat(y))

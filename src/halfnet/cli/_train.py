@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from halfnet._engine._training import EpochScores
     from halfnet.lab._fitting import Fitted
-    from halfnet.lab._training import EpochScores
     from halfnet.lab.specs import Recipe
 
 _LAYERS_HELP = (

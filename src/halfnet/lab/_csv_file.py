@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from halfnet import _fields
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetValueError
-from halfnet.lab import _fields
 from halfnet.lab._inputs import Inputs, Layout, as_float32, nearest
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "?")

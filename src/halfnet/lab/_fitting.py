@@ -11,14 +11,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from halfnet import _checks
+from halfnet import _checks, _fields
 from halfnet._draws import derived_seed
+from halfnet._engine._low_rank import LowRank
+from halfnet._engine._memory import keep_freed_memory
+from halfnet._engine._training import EpochScores, NotFiniteError, Training
 from halfnet.exceptions import HalfnetValueError
-from halfnet.lab import _fields
 from halfnet.lab._inputs import Array, Indices, Inputs, Layout, classes_of, numbered
-from halfnet.lab._low_rank import LowRank
-from halfnet.lab._memory import keep_freed_memory
-from halfnet.lab._training import EpochScores, NotFiniteError, Training
 from halfnet.lab.specs import (
     Architecture,
     ConvSpec,

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from halfnet import _fields
 from halfnet.exceptions import HalfnetError, HalfnetFileError
-from halfnet.lab import _fields, _model_file, _results, specs
+from halfnet.lab import _model_file, _results, specs
 from halfnet.lab._spectra import cumulative_energy, directions_for
 from halfnet.nn._base import HalfLayer
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import NamedTuple, TypeAlias
 
+from halfnet import _fields
 from halfnet.exceptions import HalfnetError, HalfnetValueError
-from halfnet.lab import _fields
 from halfnet.lab.specs import (
     Architecture,
     ConvSpec,

@@ -7,8 +7,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
+from halfnet import _fields
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetTypeError, HalfnetValueError
-from halfnet.lab import _fields, data
+from halfnet.lab import data
 from halfnet.lab._csv_file import read_csv
 from halfnet.lab._image_folder import read_folder, size_from
 from halfnet.lab._inputs import (

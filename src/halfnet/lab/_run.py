@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from halfnet import _checks
+from halfnet._engine._memory import keep_freed_memory
+from halfnet._engine._training import EpochScores, Training
 from halfnet._version import __version__
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetValueError
 from halfnet.lab import _results, data
 from halfnet.lab._locks import wait_for_lock
-from halfnet.lab._memory import keep_freed_memory
 from halfnet.lab._results import Result
-from halfnet.lab._training import EpochScores, Training
 from halfnet.lab.specs import Recipe, Row, Specs, Table, build
 from halfnet.nn._base import HalfLayer
 

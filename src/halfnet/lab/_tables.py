@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from halfnet import _fields
 from halfnet.exceptions import HalfnetError, HalfnetFileError
-from halfnet.lab import _fields, _results, specs
+from halfnet.lab import _results, specs
 from halfnet.lab._results import Result
 from halfnet.lab.specs import Paper, Table
 

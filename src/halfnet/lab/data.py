@@ -25,8 +25,8 @@ from typing import TypeAlias
 import numpy as np
 from rich.progress import SpinnerColumn, TextColumn
 
+from halfnet import _fields
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetTypeError
-from halfnet.lab import _fields
 from halfnet.lab._decode import KEYS, Array, Shape
 from halfnet.lab._download import progress_bars, writing
 from halfnet.lab._locks import wait_for_lock

@@ -19,8 +19,8 @@ from typing import Any, TextIO
 
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from halfnet import _checks
-from halfnet.lab import _fields, _results, _run, _schedule, _wording, data
+from halfnet import _checks, _fields
+from halfnet.lab import _results, _run, _schedule, _wording, data
 from halfnet.lab._download import progress_bars
 from halfnet.lab._results import Result
 from halfnet.lab._run import Plan, plan

@@ -25,13 +25,13 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 import torch
 from torch import nn
 
-from halfnet import _checks
+from halfnet import _checks, _fields
 from halfnet._draws import KINDS, derived_seed
+from halfnet._engine._low_rank import LowRank
+from halfnet._engine._recipe import Recipe
+from halfnet._fields import Checked
 from halfnet._init import Init
 from halfnet.exceptions import HalfnetError, HalfnetFileError, HalfnetTypeError, HalfnetValueError
-from halfnet.lab import _fields
-from halfnet.lab._fields import Checked
-from halfnet.lab._low_rank import LowRank
 from halfnet.lab._sources import KNOWN
 from halfnet.nn._base import NOISES
 from halfnet.nn._conv import HalfConv2d
@@ -241,31 +241,6 @@ class Table(Checked):
         """Return the row of this name."""
         with _fields.within(f"table {self.key!r}"):
             return _fields.named("row", name, {row.name: row for row in self.rows})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe(Checked):
-    """How to train on one data set with Adam. `init` and `draw` are those of the half layers."""
-
-    rate: Annotated[float, _fields.number(0, 10, above=True)]
-    batch_size: _Size
-    epochs: _Size
-    schedule: Annotated[str, _fields.one_of("constant", "cosine")] = "constant"
-    warmup: Annotated[float, _fields.number(0, 1)] = 0.0
-    """The fraction of all steps in which the rate rises from 0, before the cosine."""
-    augmentation: Annotated[str, _fields.one_of("none", "flip-crop")] = "none"
-    scaling: Annotated[str, _fields.one_of("unit", "standard")] = "unit"
-    precision: Annotated[str, _fields.one_of("float32", "bfloat16")] = "float32"
-    """What the products are computed in; parameters and their updates are float32 in both."""
-    init: Annotated[str | Init, _fields.initial] = "default"
-    draw: Annotated[str, _fields.one_of(*KINDS)] = "normal"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.warmup and self.schedule == "constant":
-            raise HalfnetValueError(
-                f"warmup: expected 0 with schedule = 'constant', got {self.warmup}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from halfnet import _products
+from halfnet._engine._adam import Adam
+from halfnet._engine._batches import Batch, Batches, Rows
+from halfnet._engine._losses import CrossEntropy, Loss
+from halfnet._engine._recipe import Recipe
+from halfnet._engine._stack import Stack
 from halfnet.exceptions import HalfnetError
-from halfnet.lab._adam import Adam
-from halfnet.lab._batches import Batches
-from halfnet.lab._stack import Stack
-from halfnet.lab.specs import Recipe
 
 _EVALUATED = 500  # images at a time, where no gradient is kept
 _SCORED = 32  # batches at a time: small sums would take longer than what they add up
@@ -38,21 +39,32 @@ class Training:
     Args:
         models: Of one architecture; they are trained side by side, on the same batches.
         recipe: How.
-        images: To learn from, uint8 or floating point, (n, ...).
-        labels: Their classes, (n,).
+        images: To learn from, uint8 or floating point, (n, ...), or `Rows`.
+        labels: Their classes, (n,), or numbers, (n, outputs).
         brightest: What a pixel of uint8 images is divided by.
+        loss: What is to become small.
+        weights: What rows count, (n,), or (networks, n); with a mean of 1 the rate keeps its
+            meaning.
+        tied: Names of parameters that all networks have in common. They begin alike, and each step
+            changes them by the mean of the networks' gradients.
+        seed: Of the batches' order.
     """
 
     def __init__(
         self,
         models: Iterable[nn.Sequential],
         recipe: Recipe,
-        images: npt.NDArray[np.generic],
+        images: npt.NDArray[np.generic] | Rows,
         labels: npt.NDArray[np.generic],
         *,
         brightest: int = 255,
+        loss: Loss | None = None,
+        weights: npt.NDArray[np.floating[Any]] | None = None,
+        tied: Sequence[str] = (),
+        seed: int = 0,
     ) -> None:
         self.stack = Stack(models)
+        self.loss = CrossEntropy() if loss is None else loss
         self.recipe = recipe
         if recipe.precision == "bfloat16":
             self.stack.round_draws(torch.bfloat16)
@@ -63,23 +75,27 @@ class Training:
             augmentation=recipe.augmentation,
             brightest=brightest,
             scaling=recipe.scaling,
+            weights=weights,
+            seed=seed,
+            device=next(self.stack.parameters()).device.type,
         )
         self.optimizer = Adam(self.stack)
+        self._tied = [self.stack.get_parameter(name) for name in tied]
         self.epochs_done = 0
 
     def run_epoch(self, on_step: Callable[[int], None] | None = None) -> EpochScores:
         """Train for one epoch; `on_step` is told the number of batches done."""
         count, steps = len(self.stack), len(self.batches)
         loss, correct, seen = torch.zeros(count), torch.zeros(count), 0
-        untold: list[tuple[Tensor, Tensor, Tensor]] = []
-        for done, (x, y) in enumerate(self.batches.epoch(self.epochs_done), 1):
+        untold: list[tuple[Batch, Tensor, Tensor]] = []
+        for done, batch in enumerate(self.batches.epoch(self.epochs_done), 1):
             rate = self._rate(self.epochs_done * steps + done - 1)
-            untold.append((*self._step(x, y, rate), y))
+            untold.append((batch, *self._step(batch, rate)))
             if len(untold) == _SCORED or done == steps:
                 losses, right = self._scores(untold, done)
                 loss += losses
                 correct += right
-                seen += sum(len(labels) for *_, labels in untold)
+                seen += sum(len(batch.x) for batch, *_ in untold)
                 untold.clear()
             if on_step is not None:
                 on_step(done)
@@ -89,16 +105,21 @@ class Training:
         return EpochScores((loss / seen).tolist(), (100 * correct / seen).tolist())
 
     def _scores(
-        self, batches: Sequence[tuple[Tensor, Tensor, Tensor]], done: int
+        self, told: Sequence[tuple[Batch, Tensor, Tensor]], done: int
     ) -> tuple[Tensor, Tensor]:
         """Return the summed loss and the right answers of each network on the last batches."""
-        losses, outputs, y = (torch.cat(parts, -1) for parts in zip(*batches, strict=True))
+        batches, *computed = zip(*told, strict=True)
+        losses, outputs = (torch.cat(parts, -1) for parts in computed)
+        y = torch.cat([batch.y for batch in batches], -1)
         if not math.isfinite(losses.sum().item()):
-            for step, (loss, *_) in enumerate(batches, done - len(batches) + 1):
+            for step, (_, loss, _) in enumerate(told, done - len(told) + 1):
                 self._check("the loss", loss, step)
-        # Is its own class's output the largest? Much faster than to ask which one is.
-        own = outputs.gather(1, y.expand(len(outputs), 1, -1)).squeeze(1)
-        return losses.sum(-1), (own == outputs.amax(1)).sum(-1)
+        right = self.loss.right(outputs, y)
+        weights = [batch.weight for batch in batches if batch.weight is not None]
+        if weights:
+            weight = torch.cat(weights, -1)
+            losses, right = losses * weight, right * weight
+        return losses.sum(-1).cpu(), right.sum(-1).cpu()
 
     def _check(self, what: str, values: Tensor, done: int) -> None:
         """Raise if some network's values are not finite after so many batches of the epoch."""
@@ -112,19 +133,25 @@ class Training:
                 f"{step} (epoch {self.epochs_done + 1})"
             )
 
-    def _step(self, x: Tensor, y: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+    def _step(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
         """Take a step; return the losses (networks, n) and the outputs (networks, classes, n)."""
-        count, n = len(self.stack), len(y)
-        with self._precision():
-            # (networks, classes, n), which is how it is computed and several times faster to read
-            outputs = self.stack(x).mT
-        outputs = outputs.float()
-        losses = F.cross_entropy(outputs, y.expand(count, n), reduction="none")
+        outputs = self._outputs(batch.x)
+        losses = self.loss(outputs, batch.y)
         self.optimizer.zero_grad()
         # Each network's gradient is that of its own mean loss: nothing is shared to sum over.
-        losses.backward(losses.new_full((), 1 / n).expand(count, n))
+        n = len(batch.x)
+        share = losses.new_full((), 1 / n) if batch.weight is None else batch.weight / n
+        losses.backward(share.expand(losses.shape))
+        for parameter in self._tied:
+            assert parameter.grad is not None
+            parameter.grad.copy_(parameter.grad.mean(0, keepdim=True).expand_as(parameter))
         self.optimizer.step(rate)
         return losses.detach(), outputs.detach()
+
+    def _outputs(self, x: Tensor) -> Tensor:
+        with self._precision():
+            # (networks, classes, n), which is how it is computed and several times faster to read
+            return _products.at_least_float32(self.stack(x).mT)
 
     def _rate(self, step: int) -> float:
         if self.recipe.schedule == "constant":
@@ -146,13 +173,21 @@ class Training:
         self, images: npt.NDArray[np.generic], labels: npt.NDArray[np.generic]
     ) -> list[float]:
         """Return each network's accuracy on unchanged images, in percent."""
-        correct = torch.zeros(len(self.stack))
-        whole, classes = torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
-        with torch.inference_mode(), self._precision():
-            for x, y in zip(whole.split(_EVALUATED), classes.split(_EVALUATED), strict=True):
-                answers = self.stack(self.batches.pixels(x)).argmax(-1)
-                correct += (answers == y).sum(-1)
-        return (100 * correct / len(labels)).tolist()
+        return self.evaluate(self.batches.others(images, labels)).accuracy
+
+    @torch.inference_mode()
+    def evaluate(self, batches: Batches) -> EpochScores:
+        """Return the mean loss and accuracy of each network, by what rows weigh, on scaled rows."""
+        count = len(self.stack)
+        loss, correct, seen = torch.zeros(3, count)
+        for batch in batches.in_order(_EVALUATED):
+            outputs = self._outputs(batch.x)
+            losses, right = self.loss(outputs, batch.y), self.loss.right(outputs, batch.y)
+            weight = losses.new_ones(()) if batch.weight is None else batch.weight
+            loss += (losses * weight).sum(-1).cpu()
+            correct += (right * weight).sum(-1).cpu()
+            seen += weight.expand_as(losses).sum(-1).cpu()
+        return EpochScores((loss / seen).tolist(), (100 * correct / seen).tolist())
 
     # -- to stop and go on -----------------------------------------------------------------------
 

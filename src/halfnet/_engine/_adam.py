@@ -22,8 +22,8 @@ class Adam:
         parameters = [p for p in module.parameters() if p.requires_grad]
         self._numbers = parameters_to_vector(parameters).detach()
         vector_to_parameters(self._numbers, parameters)
-        self._gradient, self._mean, self._square = torch.zeros(3, len(self._numbers))
-        self._steps = torch.zeros(())
+        self._gradient, self._mean, self._square = self._numbers.new_zeros(3, len(self._numbers))
+        self._steps = self._numbers.new_zeros((), dtype=torch.float32)
         sizes = [parameter.numel() for parameter in parameters]
         for parameter, part in zip(parameters, self._gradient.split(sizes), strict=True):
             parameter.grad = part.view_as(parameter)
@@ -40,6 +40,14 @@ class Adam:
             fused=True, amsgrad=False, maximize=False, lr=rate, beta1=0.9, beta2=0.999, eps=1e-8,
             weight_decay=self._weight_decay,
         )  # fmt: skip
+
+    def numbers(self) -> Tensor:
+        """Return all that is learned, as it is now."""
+        return self._numbers.clone()
+
+    def set_numbers(self, numbers: Tensor) -> None:
+        """Go back to what `numbers` returned."""
+        self._numbers.copy_(numbers)
 
     def state(self) -> dict[str, Tensor]:
         """Return what another one, of the same module, needs to go on from here."""

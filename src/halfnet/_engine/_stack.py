@@ -19,9 +19,9 @@ from torch.nn import Parameter
 from torch.nn import functional as F
 
 from halfnet import _products
+from halfnet._engine._low_rank import LowRank
+from halfnet._engine._matmul import matmul
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
-from halfnet.lab._low_rank import LowRank
-from halfnet.lab._matmul import matmul
 from halfnet.nn._conv import HalfConv2d
 from halfnet.nn._linear import HalfLinear
 
@@ -85,8 +85,11 @@ class Stack(nn.Module):
         """Return copies of the networks, with the stack's numbers."""
         with torch.no_grad():
             for name, numbers in self.named_parameters():
+                place, _, key = name.rpartition(".")
                 for model, own in zip(self._models, numbers, strict=True):
-                    model.get_parameter(name).copy_(own)
+                    parameter = getattr(model.get_submodule(place), key)
+                    if parameter is not None:  # a rank of 0 has no B
+                        parameter.copy_(own[..., : parameter.shape[-1]])
         return copy.deepcopy(self._models)
 
 
@@ -106,11 +109,31 @@ class _Stacked(nn.Module):
         super().__init__()
         for name in (*layers[0]._parameters, *frozen):
             parts = [getattr(layer, name) for layer in layers]
-            whole = None if parts[0] is None else torch.stack(parts).detach()
+            whole = _side_by_side(name, parts)
             if name in frozen:
                 self.register_buffer(name, whole, persistent=False)
             else:
                 self.register_parameter(name, None if whole is None else Parameter(whole))
+
+
+def _side_by_side(name: str, parts: Sequence[Tensor | None]) -> Tensor | None:
+    """Return the parts of a name as one tensor, None if there are none.
+
+    B and z of a smaller rank get columns of 0: where z is 0, B has no gradient and stays 0.
+    """
+    present = [part.detach() for part in parts if part is not None]
+    if not present:
+        return None
+    widest = max(present, key=lambda part: part.shape[-1])
+    if len(present) == len(parts) and all(part.shape == widest.shape for part in present):
+        return torch.stack(present)
+    if name not in ("B", "z") or any(part.shape[:-1] != widest.shape[:-1] for part in present):
+        raise HalfnetValueError(f"models: expected layers of one size, got others in {name!r}")
+    whole = widest.new_zeros(len(parts), *widest.shape)
+    for own, part in zip(whole, parts, strict=True):
+        if part is not None:
+            own[..., : part.shape[-1]] = part.detach()
+    return whole
 
 
 def _times(rows: Tensor, x: Tensor) -> Tensor:
@@ -154,7 +177,10 @@ class _Half(_Stacked):
         self.binary, self.units = layers[0].binary, layers[0].units
 
     def _directions(self) -> Tensor:
-        z, eps = (None if draw is None else draw.float() for draw in (self.z, self.eps))
+        z, eps = (
+            None if draw is None else _products.at_least_float32(draw)
+            for draw in (self.z, self.eps)
+        )
         r = _products.directions(self.B, self.sigma, z, eps)
         if not self.binary:
             return r
@@ -213,9 +239,8 @@ class _HalfLinear(_Half):
 
     def forward(self, x: Tensor) -> Tensor:
         parts = (self.B, self.sigma, self.u, self.u0, self.z, self.eps)
-        plain = (
-            not self.binary and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
-        )
+        full = x.dtype in (torch.float32, torch.float64)
+        plain = full and not self.binary and not torch.is_autocast_enabled("cpu")
         if plain and x.dim() == 2 and all(part is not None for part in parts):
             return _WholeHalfLinear.apply(*parts, x)  # type: ignore[no-any-return, no-untyped-call]
         a = self._project(x)

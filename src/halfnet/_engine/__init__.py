@@ -1,0 +1,1 @@
+"""The one training engine: networks side by side, their optimizer, their batches, their losses."""
