@@ -107,9 +107,7 @@ def learned(source: Any) -> Learned:
 def check_fitted(source: Any) -> None:
     """Raise scikit-learn's NotFittedError for one of our estimators that was not fitted."""
     if type(source).__module__.startswith("halfnet.sklearn"):
-        from sklearn.utils.validation import (  # type: ignore[import-untyped]  # noqa: PLC0415
-            check_is_fitted,
-        )
+        from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415 (an extra)
 
         check_is_fitted(source)
 
