@@ -115,7 +115,7 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
             y = column_or_1d(y, warn=True)
         return X, y
 
-    def _validated_X(self, X: Any) -> Matrix:
+    def _validated_rows(self, X: Any) -> Matrix:
         """Return rows to predict for, checked against those of the fit."""
         check_is_fitted(self)
         return validate_data(self, X, reset=False, accept_sparse="csr", dtype=_dtypes(X))

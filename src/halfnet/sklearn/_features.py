@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from scipy import sparse
 from scipy.special import erf
+from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from halfnet import _checks
 from halfnet._draws import derived_seed
-from halfnet._geometry import Geometry
 from halfnet._init import Init
 from halfnet.exceptions import HalfnetValueError
 from halfnet.sklearn._scaling import Array, chunks
@@ -156,24 +156,14 @@ class HalfNetFeatures(HalfNetView):
         if n_components is None:
             n_components = self._n_features_out
         count = _checks.integer("n_components", n_components, 1, _MOST)
-        seed = self._seed_of(random_state)
-        self._drawn(count, seed)
-        self.n_components, self.random_state = n_components, random_state
-        return self
+        seed = clone(self).set_params(random_state=random_state)._seed()
+        self.set_params(n_components=n_components, random_state=random_state)
+        return self._drawn(count, seed)
 
     def _drawn(self, count: int, seed: int) -> Self:
         sample = self._exact().sample(count, derived_seed(seed, "features"))
         self.random_weights_ = np.ascontiguousarray(sample.numpy().T)
         return self
-
-    def _exact(self) -> Geometry:
-        """Return the geometry of scaled rows in double precision, without gradients."""
-        geometry = self.geometry_
-        B, sigma = (
-            None if part is None else part.detach().cpu().to(torch.float64)
-            for part in (geometry.B, geometry.sigma)
-        )
-        return Geometry(B, sigma)
 
     def transform(self, X: Any) -> Array:
         """Return the features of rows.
@@ -197,8 +187,8 @@ class HalfNetFeatures(HalfNetView):
         """Return what the inner products of ever more features lead to, in closed form.
 
         It may be given to `SVC(kernel=...)`. `KernelRidge(kernel=...)` asks for one pair of rows at
-        a time, which works and is slow; `KernelRidge(kernel="precomputed")` is the same model, fitted
-        with `kernel(X)` and predicting from `kernel(X_new, X)`.
+        a time, which works and is slow; `KernelRidge(kernel="precomputed")` is the same model,
+        fitted with `kernel(X)` and predicting from `kernel(X_new, X)`.
 
         Args:
             X: Rows, (n, d), or one of them, (d,).

@@ -82,14 +82,10 @@ class HalfNetMetric(HalfNetView):
             This object.
         """
         self._learn(X, y, sample_weight)
-        B, sigma = self._folded()
-        if sigma is None:
-            assert B is not None
-            factor = B
-        else:
-            diagonal = np.diag(sigma)
-            factor = diagonal if B is None else np.hstack([B, diagonal])
-        self.components_ = _sorted_factor(factor)
+        geometry = self._exact()
+        parts = [] if geometry.B is None else [geometry.B.numpy()]
+        parts += [] if geometry.sigma is None else [np.diag(geometry.sigma.numpy())]
+        self.components_ = _sorted_factor(np.hstack(parts) / self.scaling_.scale[:, None])
         return self
 
     def transform(self, X: Any) -> Array:

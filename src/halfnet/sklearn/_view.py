@@ -9,6 +9,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
 
 from halfnet import _checks
+from halfnet._geometry import Geometry
 from halfnet._init import Init
 from halfnet.exceptions import HalfnetValueError
 from halfnet.sklearn import _targets
@@ -84,20 +85,18 @@ class HalfNetView(ClassNamePrefixFeaturesOutMixin, TransformerMixin, HalfNetBase
         kind = type_of_target(y, input_name="y")
         if kind.startswith("continuous"):
             raise HalfnetValueError(
-                "y: Unknown label type: expected classes, got continuous numbers, which "
-                "target='numbers' learns from"
+                "y: expected classes, got continuous numbers, which target='numbers' learns from"
             )
         self._train(X, _targets.classes(y), weight)
 
-    def _folded(self) -> tuple[Array | None, Array | None]:
-        """Return B and sigma of rows as they were given, float64: the scaling is a part of them."""
+    def _exact(self) -> Geometry:
+        """Return the geometry of scaled rows in double precision, without gradients."""
         geometry = self.geometry_
-        scale: Array = self.scaling_.scale
         B, sigma = (
-            None if part is None else part.detach().cpu().to(torch.float64).numpy()
+            None if part is None else part.detach().cpu().to(torch.float64)
             for part in (geometry.B, geometry.sigma)
         )
-        return None if B is None else B / scale[:, None], None if sigma is None else sigma / scale
+        return Geometry(B, sigma)
 
     @property
     def _n_features_out(self) -> int:
