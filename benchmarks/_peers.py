@@ -222,19 +222,19 @@ def keeps_rows(model: Any) -> bool:
 
 
 def _of_step(step: Any) -> int:
-    if isinstance(step, HalfNetMetric | HalfNetFeatures):
-        geometry = step.geometry_
-        return sum(part.numel() for part in (geometry.B, geometry.sigma) if part is not None)
-    if isinstance(step, HalfNetClassifier | HalfNetRegressor):
-        return sum(parameter.numel() for parameter in step.network_.parameters())
-    if isinstance(step, MLPClassifier | MLPRegressor):
-        return sum(part.size for part in (*step.coefs_, *step.intercepts_))
-    if isinstance(step, LogisticRegression | Ridge):
-        return np.size(step.coef_) + np.size(step.intercept_)
-    if isinstance(step, Nystroem):
-        return step.normalization_.size
-    if hasattr(step, "components_"):
-        return step.components_.size
     if hasattr(step, "_predictors"):  # of trees: a threshold or a value each
         return sum(len(tree.nodes) for trees in step._predictors for tree in trees)
-    return 0
+    return sum(int(np.prod(np.shape(part))) for part in _parts(step))
+
+
+def _parts(step: Any) -> list[Any]:
+    if isinstance(step, HalfNetMetric | HalfNetFeatures):
+        return [part for part in (step.geometry_.B, step.geometry_.sigma) if part is not None]
+    if isinstance(step, HalfNetClassifier | HalfNetRegressor):
+        return list(step.network_.parameters())
+    if isinstance(step, MLPClassifier | MLPRegressor):
+        return [*step.coefs_, *step.intercepts_]
+    if isinstance(step, Nystroem):
+        return [step.normalization_]
+    names = ("coef_", "intercept_", "components_")
+    return [getattr(step, name) for name in names if hasattr(step, name)]
