@@ -91,7 +91,9 @@ def _classifiers(p: Problem) -> dict[str, Callable[[int], Any]]:
     linear: dict[str, Any] = {"C": 10, "max_iter": 200}
     found = {
         "HalfNet, rank 16": lambda s: HalfNetClassifier(rank=p.rank, random_state=s),
-        'HalfNet, rank="auto"': lambda s: HalfNetClassifier(rank="auto", random_state=s),
+        'HalfNet, rank="auto"': lambda s: HalfNetClassifier(
+            rank="auto", cv=3 if p.large else 5, random_state=s
+        ),
         "HalfNetMetric + 5-NN": lambda s: make_pipeline(
             HalfNetMetric(p.rank, random_state=s), near()
         ),
@@ -126,7 +128,7 @@ def _classifiers(p: Problem) -> dict[str, Callable[[int], Any]]:
     if p.large:
         found[LAB] = lambda s: HalfNetClassifier(
             rank=RANK, init="paper", learning_rate=1e-3, schedule="constant", epochs=EPOCHS,
-            scale=False, random_state=s,
+            scale=None, random_state=s,
         )  # fmt: skip
     return found
 

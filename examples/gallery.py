@@ -32,8 +32,7 @@ def images(name):
 
 
 def fitted(X, y):
-    """Return a classifier that reads pixels as they are: neighbours have one unit."""
-    return HalfNetClassifier(rank=RANK, scale=False, epochs=EPOCHS, random_state=0).fit(X, y)
+    return HalfNetClassifier(rank=RANK, epochs=EPOCHS, random_state=0).fit(X, y)
 
 
 def panels(models, size, draw, *, vertical=False):

@@ -116,7 +116,8 @@ def _path(source: Any) -> tuple[dict[int, Floats], int | None]:
                 "source: expected an estimator fitted with rank='auto' or a mapping of ranks to "
                 f"scores, got {type(source).__name__}"
             )
-        source, chosen = source.rank_path_, source.rank_
+        found, chosen = source.rank_path_, source.rank_
+        source = dict(zip(found.ranks.tolist(), found.scores, strict=True))
     path = {rank: np.asarray(scores, np.float64).ravel() for rank, scores in source.items()}
     if not path or not all(len(scores) and np.isfinite(scores).all() for scores in path.values()):
         raise HalfnetValueError(f"source: expected finite scores for each rank, got {source!r}")

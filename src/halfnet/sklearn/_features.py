@@ -14,12 +14,12 @@ from halfnet import _checks
 from halfnet._draws import derived_seed
 from halfnet._init import Init
 from halfnet.exceptions import HalfnetValueError
-from halfnet.sklearn._scaling import Array, chunks
+from halfnet.sklearn._scaling import Array
 from halfnet.sklearn._view import HalfNetView, in_dtype_of
 
 _ACTIVATIONS = ("relu", "erf", "identity")
 _MOST = 2**31 - 1
-_NUMBERS = 2**22  # of a kernel matrix at a time: the closed forms need several such matrices
+_NUMBERS = 2**22  # of rows or of a kernel matrix at a time: several such arrays are needed
 
 
 class HalfNetFeatures(HalfNetView):
@@ -43,7 +43,8 @@ class HalfNetFeatures(HalfNetView):
         noise: "learned" (sigma is learned), "fixed" (sigma is 1) or "none" (r = Bz).
         draw: "normal", or "orthogonal" for draws with orthogonal columns, in the network.
         init: "default", "paper", or a `halfnet.Init`.
-        scale: Whether each feature is brought to mean 0 and deviation 1 before it is learned from.
+        scale: "standard" (each feature to mean 0 and deviation 1), "shared" (each to mean 0, all by
+            one scale), "auto" (shared where features look like pixels, else standard) or None.
         epochs: Passes over the data; "auto" is 10, or more where the rows are so few that these
             would hardly be any steps.
         batch_size: Rows of a step.
@@ -88,7 +89,7 @@ class HalfNetFeatures(HalfNetView):
         noise: str = "learned",
         draw: str = "normal",
         init: str | Init = "default",
-        scale: bool = True,
+        scale: str | None = "auto",
         epochs: int | str = "auto",
         batch_size: int = 128,
         learning_rate: float = 3e-3,
@@ -177,7 +178,10 @@ class HalfNetFeatures(HalfNetView):
         X = self._validated_rows(X)
         (weights,) = in_dtype_of(X, self.random_weights_)
         out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
-        for part, rows in chunks(X):
+        height = max(1, _NUMBERS // X.shape[1])
+        for top in range(0, len(out), height):
+            part = slice(top, top + height)
+            rows = X[part].toarray() if sparse.issparse(X) else X[part]
             np.matmul(self.scaling_(rows).astype(X.dtype, copy=False), weights, out=out[part])
             _activate(self.activation, out[part])
         out /= np.sqrt(X.dtype.type(weights.shape[1]))

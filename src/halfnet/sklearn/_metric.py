@@ -36,7 +36,8 @@ class HalfNetMetric(HalfNetView):
         activation: "relu", "tanh", "logistic", "erf" or "identity".
         draw: "normal", or "orthogonal" for draws with orthogonal columns.
         init: "default", "paper", or a `halfnet.Init`.
-        scale: Whether each feature is brought to mean 0 and deviation 1 before it is learned from.
+        scale: "standard" (each feature to mean 0 and deviation 1), "shared" (each to mean 0, all by
+            one scale), "auto" (shared where features look like pixels, else standard) or None.
         epochs: Passes over the data; "auto" is 10, or more where the rows are so few that these
             would hardly be any steps.
         batch_size: Rows of a step.

@@ -32,7 +32,7 @@ class HalfNetView(ClassNamePrefixFeaturesOutMixin, TransformerMixin, HalfNetBase
         activation: str = "relu",
         draw: str = "normal",
         init: str | Init = "default",
-        scale: bool = True,
+        scale: str | None = "auto",
         epochs: int | str = "auto",
         batch_size: int = 128,
         learning_rate: float = 3e-3,
