@@ -20,11 +20,20 @@ _LARGE = 2**20  # multiplications of one matrix by another, from which on it pay
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return a @ b for two matrices, or for two stacks of matrices, differentiable once."""
-    plain = torch.is_autocast_enabled("cpu") or a.dtype != torch.float32 or not a.is_cpu
-    if _BY_ONEDNN is None or plain or math.prod(a.shape[-2:]) * b.shape[-1] < _LARGE:
+    if not _fits(a, b):
         return a @ b
+    if not torch.is_grad_enabled():
+        return _product(a, b)
     product: Tensor = _Product.apply(a, b)  # type: ignore[no-untyped-call]
     return product
+
+
+def _fits(a: Tensor, b: Tensor) -> bool:
+    """Whether oneDNN can make a product, and is worth asking."""
+    plain = torch.is_autocast_enabled("cpu") or a.dtype != torch.float32 or not a.is_cpu
+    if _BY_ONEDNN is None or plain:
+        return False
+    return math.prod(a.shape[-2:]) * b.shape[-1] >= _LARGE
 
 
 class _Product(Function):

@@ -113,7 +113,8 @@ class _Stacked(nn.Module):
             if name in frozen:
                 self.register_buffer(name, whole, persistent=False)
             else:
-                self.register_parameter(name, None if whole is None else Parameter(whole))
+                learns = parts[0] is None or parts[0].requires_grad
+                self.register_parameter(name, None if whole is None else Parameter(whole, learns))
 
 
 def _side_by_side(name: str, parts: Sequence[Tensor | None]) -> Tensor | None:

@@ -33,6 +33,15 @@ class EpochScores(NamedTuple):
     accuracy: list[float]
 
 
+class _Told(NamedTuple):
+    """What a step leaves behind to be added up. The inputs are not among it: they are large."""
+
+    losses: Tensor
+    outputs: Tensor
+    y: Tensor
+    weight: Tensor | None
+
+
 class Training:
     """Networks on their way through a recipe's epochs.
 
@@ -87,15 +96,15 @@ class Training:
         """Train for one epoch; `on_step` is told the number of batches done."""
         count, steps = len(self.stack), len(self.batches)
         loss, correct, seen = torch.zeros(count), torch.zeros(count), 0
-        untold: list[tuple[Batch, Tensor, Tensor]] = []
+        untold: list[_Told] = []
         for done, batch in enumerate(self.batches.epoch(self.epochs_done), 1):
             rate = self._rate(self.epochs_done * steps + done - 1)
-            untold.append((batch, *self._step(batch, rate)))
+            untold.append(_Told(*self._step(batch, rate), batch.y, batch.weight))
             if len(untold) == _SCORED or done == steps:
                 losses, right = self._scores(untold, done)
                 loss += losses
                 correct += right
-                seen += sum(len(batch.x) for batch, *_ in untold)
+                seen += sum(told.losses.shape[-1] for told in untold)
                 untold.clear()
             if on_step is not None:
                 on_step(done)
@@ -104,18 +113,14 @@ class Training:
         self.epochs_done += 1
         return EpochScores((loss / seen).tolist(), (100 * correct / seen).tolist())
 
-    def _scores(
-        self, told: Sequence[tuple[Batch, Tensor, Tensor]], done: int
-    ) -> tuple[Tensor, Tensor]:
+    def _scores(self, untold: Sequence["_Told"], done: int) -> tuple[Tensor, Tensor]:
         """Return the summed loss and the right answers of each network on the last batches."""
-        batches, *computed = zip(*told, strict=True)
-        losses, outputs = (torch.cat(parts, -1) for parts in computed)
-        y = torch.cat([batch.y for batch in batches], -1)
+        losses, outputs, y = (torch.cat(parts, -1) for parts in list(zip(*untold, strict=True))[:3])
         if not math.isfinite(losses.sum().item()):
-            for step, (_, loss, _) in enumerate(told, done - len(told) + 1):
-                self._check("the loss", loss, step)
+            for step, told in enumerate(untold, done - len(untold) + 1):
+                self._check("the loss", told.losses, step)
         right = self.loss.right(outputs, y)
-        weights = [batch.weight for batch in batches if batch.weight is not None]
+        weights = [told.weight for told in untold if told.weight is not None]
         if weights:
             weight = torch.cat(weights, -1)
             losses, right = losses * weight, right * weight

@@ -168,7 +168,7 @@ def _arrays(
 def _digits(known: Known) -> dict[str, Array]:
     """Split scikit-learn's digits by position: first rows to train on, last to test on."""
     try:
-        from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # noqa: PLC0415
+        from sklearn.datasets import load_digits  # noqa: PLC0415
     except ImportError as error:
         raise HalfnetError(
             "digits ships inside scikit-learn, which is not installed: pip install halfnet[lab]"

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,9 @@ from halfnet._init import Init
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
 from halfnet.nn._base import NOISES
 from halfnet.sklearn import _targets, _training
-from halfnet.sklearn._network import ACTIVATIONS, Design, Forward, build, hidden_layers
+from halfnet.sklearn._data import Data
+from halfnet.sklearn._ensemble import draws, shared_parameters
+from halfnet.sklearn._network import ACTIVATIONS, Design, Forward, dtype_of, hidden_layers
 from halfnet.sklearn._scaling import Array, Matrix, Scaling, chunks
 from halfnet.sklearn._targets import Targets
 from halfnet.sklearn._training import Run, Stopping, Task
@@ -45,10 +46,15 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
     A subclass validates with `_validated`, makes `Targets` of y, and calls `_train`. What that
     leaves behind:
 
-    - `network_`: an `nn.Sequential` of hidden1, activation1, ..., output, which reads scaled rows
+    - `networks_`: one for each draw, an `nn.Sequential` of hidden1, activation1, ..., output, which
+      reads scaled rows; `network_` is the first
     - `scaling_`: the `Scaling` of rows
     - `loss_curve_`, `n_iter_`, and with early stopping `validation_scores_`
     """
+
+    networks_: list[nn.Sequential]
+    scaling_: Scaling
+    _seed_: int
 
     def __init__(
         self,
@@ -60,7 +66,7 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
         activation: str = "relu",
         draw: str = "normal",
         init: str | Init = "default",
-        scale: bool = True,
+        scale: str | None = "auto",
         epochs: int | str = "auto",
         batch_size: int = 128,
         learning_rate: float = 3e-3,
@@ -151,9 +157,10 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
     def _fan_ins(self, features: int) -> tuple[int, ...]:
         return (features, *self._units()[:-1])
 
-    def _ranks(self, features: int) -> tuple[int, ...]:
-        """Return the rank of each layer."""
-        fan_ins, rank = self._fan_ins(features), self.rank
+    def _ranks(self, data: Data, scaling: Scaling, seed: int) -> tuple[int, ...]:
+        """Return the rank of each layer; `data` are all rows of the fit."""
+        features, rank = data.X.shape[1], self.rank
+        fan_ins = self._fan_ins(features)
         if rank is None:
             return tuple(min(RANK, fan_in) for fan_in in fan_ins)
         if isinstance(rank, str):
@@ -225,7 +232,7 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
         )
 
     def _check_switches(self) -> None:
-        for name in ("scale", "early_stopping", "warm_start", "verbose"):
+        for name in ("early_stopping", "warm_start"):
             _checks.boolean(name, getattr(self, name))
         _checks.integer("n_iter_no_change", self.n_iter_no_change, 1)
         fraction = _checks.number("validation_fraction", self.validation_fraction, 0)
@@ -243,7 +250,7 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
         sample_weight: Array | None = None,
         class_weight: Array | None = None,
     ) -> None:
-        """Fit a network from what `_validated` returned.
+        """Fit the networks from what `_validated` returned.
 
         Args:
             X: Rows.
@@ -253,76 +260,103 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
         """
         self._check_switches()
         seed = self._seed()
-        X, targets, sample_weight, class_weight = _without_zeros(
-            X, targets, sample_weight, class_weight
-        )
-        kept = None
-        if self.early_stopping:
-            learned, kept = self._split(targets, seed)
-            whole = (X, targets, sample_weight, class_weight)
-            X, targets, sample_weight, class_weight = _rows(learned, *whole)
-        begun = self.warm_start and hasattr(self, "network_")
-        scaling = self.scaling_ if begun else self._scaling(X, sample_weight)
-        dtype = self._dtype(X)
-        task = Task(scaling.rows(X, dtype), targets, _shares(sample_weight, class_weight, dtype))
+        whole = Data(X, targets, sample_weight, class_weight).without_zeros()
+        learned, kept = self._split(whole, seed) if self.early_stopping else (whole, None)
+        begun = self.warm_start and hasattr(self, "networks_")
+        networks: list[nn.Sequential]
+        scaling: Scaling
+        if begun:
+            scaling, networks = self.scaling_, self.networks_
+        else:
+            scaling = self._scaling(learned)
+        dtype = self._dtype(X) if not begun else dtype_of(networks[0])
+        task = learned.task(scaling, dtype)
+        if not begun:
+            ranks = self._ranks(Data(X, targets, sample_weight, class_weight), scaling, seed)
+            design = self._design(X.shape[1], targets.outputs, ranks, dtype)
+            networks = draws(design, seed, self._draws())
         stopping = None
         if kept is not None:
-            X_kept, y_kept, *weights = _rows(kept, *whole)
-            held_out = Task(scaling.rows(X_kept, dtype), y_kept, _shares(*weights, dtype))
-            stopping = Stopping(held_out, self.n_iter_no_change)
-        ranks = self._ranks(X.shape[1])
-        design = self._design(X.shape[1], targets.outputs, ranks, dtype)
-        network = self.network_ if begun else build(design, seed)
-        run = self._run(network, task, stopping, seed)
-        self.scaling_, self.network_ = scaling, run.training.stack.models()[0]
+            stopping = Stopping(kept.task(scaling, dtype), self.n_iter_no_change)
+        run = self._run(networks, task, self._recipe(len(task.targets.y)), seed, stopping)
+        self.scaling_, self._seed_ = scaling, seed
         self._keep(run)
 
-    def _run(self, network: nn.Sequential, task: Task, stopping: Stopping | None, seed: int) -> Run:
-        recipe = self._recipe(len(task.targets.y))
-        order = derived_seed(seed, "order")
-        training = _training.start([network], recipe, _typed(task, network), seed=order)
-        return _training.run(training, stopping=stopping, verbose=self.verbose)
+    def _run(
+        self,
+        networks: list[nn.Sequential],
+        task: Task,
+        recipe: Recipe,
+        seed: int,
+        stopping: Stopping | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Run:
+        tied = shared_parameters(networks[0]) if len(networks) > 1 else ()
+        training = _training.start(
+            networks, recipe, task, seed=derived_seed(seed, "order"), tied=tied
+        )
+        if state is not None:
+            training.optimizer.load_state(state)
+        return _training.run(training, stopping=stopping, verbose=bool(self.verbose))
 
     def _keep(self, run: Run) -> None:
+        self.networks_ = run.training.stack.models()
         self.loss_curve_ = run.losses
         self.n_iter_ = len(run.losses)
         if run.held_out:
             self.validation_scores_ = run.held_out
             self.best_validation_score_ = max(run.held_out)
 
-    def _scaling(self, X: Matrix, sample_weight: Array | None) -> Scaling:
-        if not self.scale:
-            return Scaling.none(X.shape[1])
-        return Scaling.standard(X, sample_weight)
+    def _draws(self) -> int:
+        """Return how many networks are to share one geometry."""
+        return 1
 
-    def _split(self, targets: Targets, seed: int) -> tuple[Array, Array]:
-        """Return which rows to learn from, and which to keep apart for early stopping."""
-        rows = np.arange(len(targets.y))
+    def _scaling(self, data: Data) -> Scaling:
+        kind = self.scale
+        if kind is not None:
+            kind = _checks.choice("scale", kind, ("auto", "standard", "shared"))
+        return Scaling.fit(data.X, kind, data.sample_weight)
+
+    def _split(self, data: Data, seed: int) -> tuple[Data, Data]:
+        """Return what to learn from, and what to keep apart for early stopping."""
+        targets = data.targets
         alike = targets.y if targets.kind == _targets.CLASSES else None
         try:
             learned, kept = train_test_split(
-                rows, test_size=self.validation_fraction, random_state=seed % 2**32, stratify=alike
+                np.arange(len(targets.y)),
+                test_size=self.validation_fraction,
+                random_state=seed % 2**32,
+                stratify=alike,
             )
         except ValueError as error:
             raise HalfnetValueError(
                 f"early_stopping: expected enough rows to keep {self.validation_fraction:g} of "
-                f"them apart with each class in both parts, got {len(rows)}: {error}"
+                f"them apart with each class in both parts, got {len(targets.y)}: {error}"
             ) from None
-        return learned, kept
+        return data.rows(learned), data.rows(kept)
 
     # -- what was learned ------------------------------------------------------------------------
 
     @property
+    def network_(self) -> nn.Sequential:
+        """The (first) network, which reads scaled rows."""
+        check_is_fitted(self, "networks_")
+        network: nn.Sequential = self.networks_[0]
+        return network
+
+    @property
     def geometry_(self) -> Geometry:
         """The learned geometry of the first layer, in the coordinates of scaled rows."""
-        check_is_fitted(self, "network_")
         return hidden_layers(self.network_)[0].geometry
 
     def _outputs(self, X: Matrix) -> Array:
-        """Return the network's outputs for rows that `_validated_X` returned, float64."""
-        forward = Forward(self.network_)
-        out = [forward(torch.from_numpy(self.scaling_(rows))) for _, rows in chunks(X)]
-        return torch.cat(out).numpy()
+        """Return the outputs for rows that `_validated_rows` returned, (draws, n, outputs)."""
+        forwards = [Forward(network) for network in self.networks_]
+        out = []
+        for _, rows in chunks(X):
+            scaled = torch.from_numpy(self.scaling_(rows))
+            out.append(torch.stack([forward(scaled) for forward in forwards]))
+        return torch.cat(out, 1).numpy()
 
 
 def _dtypes(X: Any) -> Any:
@@ -331,43 +365,3 @@ def _dtypes(X: Any) -> Any:
     if isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize <= 2:
         return (np.float32, np.float64)
     return (np.float64, np.float32)
-
-
-def _rows(
-    index: Array, X: Matrix, targets: Targets, *weights: Array | None
-) -> tuple[Matrix, Targets, Array | None, Array | None]:
-    one, other = (None if weight is None else weight[index] for weight in weights)
-    return X[index], replace(targets, y=targets.y[index]), one, other
-
-
-def _without_zeros(
-    X: Matrix, targets: Targets, *weights: Array | None
-) -> tuple[Matrix, Targets, Array | None, Array | None]:
-    """Leave rows out that count nothing: they would make batches smaller than they look."""
-    counts = np.ones(X.shape[0], dtype=bool)
-    for weight in weights:
-        if weight is not None:
-            counts &= weight != 0
-    if counts.all():
-        one, other = weights
-        return X, targets, one, other
-    return _rows(np.flatnonzero(counts), X, targets, *weights)
-
-
-def _shares(*factors: Array | Any) -> Array | None:
-    """Return the product of what rows count, with mean 1: the rate then keeps its meaning."""
-    *weights, dtype = factors
-    given = [weight for weight in weights if weight is not None]
-    if not given:
-        return None
-    product: Array = np.prod(given, axis=0)
-    return (product / product.mean()).astype(dtype)
-
-
-def _typed(task: Task, network: nn.Sequential) -> Task:
-    """Return the task with its numbers in the dtype that the network computes in."""
-    y = task.targets.y
-    if y.dtype.kind != "f":
-        return task
-    dtype = np.float64 if next(network.parameters()).dtype == torch.float64 else np.float32
-    return replace(task, targets=replace(task.targets, y=y.astype(dtype)))

@@ -4,7 +4,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -82,6 +84,12 @@ def _modules(design: Design, seed: int) -> Iterator[tuple[str, nn.Module]]:
 def hidden_layers(network: nn.Sequential) -> list[HalfLinear]:
     """Return the half layers of a network in their order."""
     return [layer for layer in network.children() if isinstance(layer, HalfLinear)]
+
+
+def dtype_of(network: nn.Sequential) -> type[np.floating[Any]]:
+    """Return NumPy's name of the dtype that a network learns in."""
+    double = next(network.parameters()).dtype == torch.float64
+    return np.float64 if double else np.float32
 
 
 class Forward:

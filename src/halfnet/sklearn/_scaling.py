@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,9 @@ Array: TypeAlias = npt.NDArray[Any]
 Matrix: TypeAlias = Any
 """An array, or a sparse matrix in rows (CSR)."""
 
-_NUMBERS = 2**22  # in a slice of rows, so that the copies of it stay small
+_NUMBERS = 2**16  # in a slice of rows, so that what is made of it stays in a core's cache
+
+_DENSE = 2**24  # numbers that are kept dense: rows of a sparse matrix take long to look up
 
 
 def chunks(X: Matrix) -> Iterator[tuple[slice, Array]]:
@@ -35,49 +37,93 @@ class Scaling:
     """float64, (n_features,)."""
     scale: Array
     """float64, (n_features,)."""
+    variance: Array
+    """Of each scaled feature: 1 where its own deviation was its scale; (n_features,)."""
 
     @classmethod
-    def none(cls, features: int) -> Self:
-        """Return the scaling that changes nothing."""
-        return cls(np.zeros(features), np.ones(features))
-
-    @classmethod
-    def standard(cls, X: Matrix, weight: Array | None = None) -> Self:
-        """Return the scaling to mean 0 and deviation 1 of each feature; a constant one becomes 0.
+    def fit(cls, X: Matrix, kind: str | None = "auto", weight: Array | None = None) -> Self:
+        """Return the scaling that suits rows.
 
         Args:
             X: Rows.
-            weight: What they count.
+            kind: "standard": each feature to mean 0 and deviation 1. "shared": each to mean 0, and
+                all by one scale, so that they keep their sizes beside each other. "auto": shared
+                where features look like pixels, see `Moments.alike`. None: nothing is changed.
+            weight: What the rows count.
         """
-        mean, variance = moments(X, weight)
-        deviation = np.sqrt(variance)
+        found = moments(X, weight)
         # The mean of equal numbers is not always that number.
-        constant = deviation <= 10 * np.finfo(X.dtype).eps * np.abs(mean)
-        return cls(mean, np.where(constant, 1.0, deviation))
+        rounding = 10 * np.finfo(X.dtype).eps * np.abs(found.mean)
+        variance = np.where(found.variance <= rounding**2, 0.0, found.variance)
+        if kind is None:
+            return cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), variance)
+        if kind == "shared" or (kind == "auto" and found.alike):
+            scale = np.full(X.shape[1], np.sqrt(variance.mean()) or 1.0)
+        else:
+            scale = np.where(variance > 0, np.sqrt(variance), 1.0)
+        return cls(found.mean, scale, variance / scale**2)
 
     def __call__(self, X: Array) -> Array:
         """Return scaled rows, float64."""
         return (X - self.mean) / self.scale
 
     def rows(self, X: Matrix, dtype: Any) -> Array | Rows:
-        """Return scaled rows to learn from: of an array a copy, a sparse matrix stays as it is."""
-        if sparse.issparse(X):
+        """Return scaled rows to learn from: of an array a copy, a large sparse matrix stays one."""
+        if sparse.issparse(X) and X.shape[0] * X.shape[1] > _DENSE:
             return SparseRows(X, self, dtype)
         out = np.empty(X.shape, dtype)
+        mean, factor = (part.astype(X.dtype, copy=False) for part in (self.mean, 1 / self.scale))
         for part, rows in chunks(X):
-            out[part] = self(rows)
+            np.multiply(rows - mean, factor, out=out[part], casting="same_kind")
         return out
 
 
-def moments(X: Matrix, weight: Array | None = None) -> tuple[Array, Array]:
-    """Return the mean and the variance of each column, float64, by what rows count."""
-    share = np.full(X.shape[0], 1 / X.shape[0]) if weight is None else weight / weight.sum()
-    mean, variance = np.zeros((2, X.shape[1]))
+class Moments(NamedTuple):
+    """What is to be known of each column, float64."""
+
+    mean: Array
+    variance: Array
+    smallest: Array
+    largest: Array
+
+    @property
+    def alike(self) -> bool:
+        """Whether the columns look like pixels or indicators: one unit, so one scale.
+
+        All have the same smallest number, and most the same largest one; columns of a single
+        number, as an image's corners often are, do not count.
+        """
+        varies = self.smallest < self.largest
+        smallest, largest = self.smallest[varies], self.largest[varies]
+        if len(largest) < 2 or (smallest != smallest[0]).any():
+            return False
+        return bool((largest == largest.max()).mean() > 0.5)
+
+
+def moments(X: Matrix, weight: Array | None = None) -> Moments:
+    """Return the moments of the columns, by what rows count.
+
+    Each slice has its own, and two of them become one (Chan, Golub and LeVeque, 1979): so memory is
+    read once, and the small variance of large numbers is not lost.
+    """
+    total, mean, squares = 0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    smallest, largest = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
     for part, rows in chunks(X):
-        mean += share[part] @ rows
-    for part, rows in chunks(X):  # a second time: the mean of squares would lose small variances
-        variance += share[part] @ np.square(rows - mean)
-    return mean, variance
+        count = np.ones(len(rows)) if weight is None else weight[part]
+        own = count.sum()
+        if own == 0:
+            continue
+        np.minimum(smallest, rows.min(0), out=smallest)
+        np.maximum(largest, rows.max(0), out=largest)
+        numbers = rows.astype(np.float64)
+        center = count @ numbers / own
+        numbers -= center
+        numbers *= numbers
+        total += own
+        away = center - mean
+        mean += away * (own / total)
+        squares += count @ numbers + away**2 * (own * (total - own) / total)
+    return Moments(mean, squares / total, smallest, largest)
 
 
 class SparseRows:

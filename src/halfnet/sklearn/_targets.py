@@ -43,10 +43,6 @@ class Targets:
         }
         return losses[self.kind]()
 
-    def rows(self, index: Array) -> Array:
-        """Return the targets of some rows."""
-        return self.y[index]  # type: ignore[no-any-return]
-
 
 def of(y: Array, sample_weight: Array | None = None) -> Targets:
     """Return targets by what `y` looks like: numbers where it has fractions or outputs."""
@@ -116,7 +112,7 @@ def numbers(
     """
     columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
     if mean is None or scale is None:
-        mean, variance = moments(columns, sample_weight)
+        mean, variance, *_ = moments(columns, sample_weight)
         deviation = np.sqrt(variance)
         constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
         scale = np.where(constant, 1.0, deviation)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from halfnet._engine._batches import Batches, Rows
@@ -23,6 +24,8 @@ class Task:
     targets: Targets
     weight: Array | None = None
     """(n,), or (networks, n) where rows count otherwise for each network."""
+    dtype: Any = np.float32
+    """What the networks compute in."""
 
 
 @dataclass(frozen=True)
