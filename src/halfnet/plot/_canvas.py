@@ -40,6 +40,9 @@ def canvas(ax: Axes | None, size: tuple[float, float], *, framed: bool = True) -
         if ax is None:
             _, ax = plt.subplots(figsize=size, layout="constrained")
         ax.spines[["top", "right"]].set_visible(False)
+        ax.spines[:].set_color(STYLE["axes.edgecolor"])
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.label.set(color=STYLE["axes.labelcolor"], fontsize=STYLE["font.size"])
         ax.tick_params(length=0, colors=STYLE["xtick.color"], labelsize=STYLE["font.size"])
         if framed:
             ax.grid(color=STYLE["grid.color"], linewidth=STYLE["grid.linewidth"])
@@ -51,9 +54,9 @@ def canvas(ax: Axes | None, size: tuple[float, float], *, framed: bool = True) -
         yield ax
 
 
-def title(ax: Axes, text: str, pad: float = 8) -> None:
+def title(ax: Axes, text: str) -> None:
     """Write a title."""
-    ax.set_title(text, color=INK, pad=pad)
+    ax.set_title(text, color=INK, pad=8)
 
 
 def colour_bar(ax: Axes, mappable: ScalarMappable, label: str) -> Any:

@@ -54,13 +54,13 @@ def spectrum(
             )  # fmt: skip
         axes.legend(
             [tuple(bars), line], ["singular value, largest = 1", "cumulative energy"], ncols=2,
-            loc="lower left", bbox_to_anchor=(-0.02, 1.0), borderaxespad=0.1, labelcolor=INK,
+            loc="upper left", bbox_to_anchor=(-0.02, -0.17), borderaxespad=0.1, labelcolor=INK,
             frameon=False, fontsize=9, handlelength=1.4, columnspacing=1.4,
         )  # fmt: skip
         axes.set(xlim=(0.4, len(values) + 0.6), ylim=(0, 1.03), xlabel="direction of B")
         axes.set_xticks(_whole_ticks(len(values)))
         axes.set_yticks(np.linspace(0, 1, 6), [f"{part:.0%}" for part in np.linspace(0, 1, 6)])
-        title(axes, "Spectrum of B", pad=24)
+        title(axes, "Spectrum of B")
     return axes
 
 
@@ -99,7 +99,7 @@ def rank_path(source: Any, *, ax: Axes | None = None) -> Axes:
                 textcoords="offset points", ha="center", va="top", color=ORANGE, fontsize=9,
                 fontweight="bold",
             )  # fmt: skip
-        axes.margins(x=0.06, y=0.16)
+        axes.margins(x=0.1, y=0.18)
         axes.set_xticks(places, [str(rank) for rank in ranks])
         axes.set(xlabel="rank", ylabel="score")
         title(axes, "Rank, by cross-validation")

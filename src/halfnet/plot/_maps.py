@@ -69,10 +69,11 @@ def _by_class(ax: Axes, points: Floats, target: npt.NDArray[Any], size: float) -
     ax.scatter(
         points[order, 0], points[order, 1], s=size, c=colours[index[order]], alpha=0.55, linewidth=0
     )
+    font = 12 if max(len(str(name)) for name in classes) <= 2 else 9
     for number, name in enumerate(classes):
         middle = np.median(points[index == number], axis=0)
         ax.text(
-            middle[0], middle[1], str(name), color=colours[number], fontsize=12, fontweight="bold",
+            middle[0], middle[1], str(name), color=colours[number], fontsize=font, fontweight="bold",
             ha="center", va="center", zorder=5,
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )  # fmt: skip
