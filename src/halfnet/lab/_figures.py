@@ -12,33 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
+from halfnet._style import INK, STYLE
 from halfnet.lab import _layout, _results, _series
 from halfnet.lab._layout import Box
 from halfnet.lab._series import Band, Spectrum
 from halfnet.lab._spectra import PAPER_DIRECTIONS
 from halfnet.lab._tables import Comparison, Line
 
-_STYLE: Any = {
-    "svg.hashsalt": "halfnet",
-    "text.parse_math": False,  # a row's name may have dollars
-    "font.family": "DejaVu Sans",
-    "font.size": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#8b93a1",
-    "axes.labelcolor": "#3d4552",
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11.0,
-    "axes.titleweight": "bold",
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#e8eaee",
-    "grid.linewidth": 0.8,
-    "xtick.color": "#5b6472",
-    "ytick.color": "#5b6472",
-    "legend.frameon": False,
-}
-_INK, _PAPER = "#1a1f29", "#7d8592"
+_PAPER = "#7d8592"
 COLOURS = {
     _series.HALF: "#1d5fd1",
     _series.HALF_FRONT: "#7b3fc4",
@@ -73,7 +54,7 @@ def write(comparisons: Sequence[Comparison], folder: Path) -> list[str]:
 def _encoded(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
     return buffer.getvalue()
 
@@ -83,7 +64,7 @@ def _encoded(figure: Figure, kind: str) -> bytes:
 
 def accuracy(comparison: Comparison) -> Figure:
     """Draw a table: test accuracy against parameters, the paper's points beside ours."""
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(7.6, 4.6), layout="constrained")
         axes = figure.add_subplot()
         for sweep in _series.sweeps(comparison):
@@ -167,7 +148,7 @@ def _frame(axes: Axes, comparison: Comparison) -> None:
     axes.set_xlabel("learned parameters (logarithmic)")
     axes.set_ylabel("test accuracy, %")
     number = f"{comparison.number}  " if comparison.number else ""
-    axes.set_title(number + comparison.title, color=_INK, pad=30)
+    axes.set_title(number + comparison.title, color=INK, pad=30)
 
 
 def _legend(axes: Axes, comparison: Comparison) -> None:
@@ -184,7 +165,7 @@ def _legend(axes: Axes, comparison: Comparison) -> None:
         borderaxespad=0.2,
         handletextpad=0.2,
         columnspacing=1.2,
-        labelcolor=_INK,
+        labelcolor=INK,
     )
 
 
@@ -197,7 +178,7 @@ def _label(figure: Figure, axes: Axes, comparison: Comparison) -> None:
     figure.draw_without_rendering()  # the layout is made now, and kept
     figure.set_layout_engine("none")
     texts = [
-        figure.text(0, 0, line.name, ha="center", va="center", color=_INK, fontsize=8, zorder=6)
+        figure.text(0, 0, line.name, ha="center", va="center", color=INK, fontsize=8, zorder=6)
         for line in comparison.lines
     ]
     sizes = [(box.width + 3, box.height) for box in (text.get_window_extent() for text in texts)]
@@ -239,7 +220,7 @@ def _marks(axes: Axes, line: Line, pixels: float) -> list[Box]:
 
 def spectrum(spectra: Sequence[Spectrum]) -> Figure:
     """Draw singular values, cumulative energy, and the axes of the learned covariances."""
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(11.4, 4.9), layout="constrained")
         shown = 3 if any(item.axes for item in spectra) else 2
         panels = figure.subplots(1, shown)
@@ -249,7 +230,7 @@ def spectrum(spectra: Sequence[Spectrum]) -> Figure:
                 if band is not None:
                     _band(axes, band, colour, item.name)
         for axes, title in zip(panels, _series.SPECTRUM_PANELS, strict=False):
-            axes.set_title(title, color=_INK)
+            axes.set_title(title, color=INK)
             axes.set_xlabel("direction")
             axes.set_ylim(0, 1.03)
             axes.set_xlim(0, None)
@@ -260,10 +241,10 @@ def spectrum(spectra: Sequence[Spectrum]) -> Figure:
                 list(PAPER_DIRECTIONS.values()), list(PAPER_DIRECTIONS), "o", color=_PAPER,
                 markerfacecolor="white", markersize=6, label="the paper's MLP",
             )  # fmt: skip
-        panels[1].legend(loc="lower right", labelcolor=_INK)
+        panels[1].legend(loc="lower right", labelcolor=INK)
         figure.supxlabel(
             "\n".join(item.sentence() for item in spectra),
-            fontsize=8.5, color=_INK, linespacing=1.5, x=0.01, ha="left",
+            fontsize=8.5, color=INK, linespacing=1.5, x=0.01, ha="left",
         )  # fmt: skip
     return figure
 
@@ -280,8 +261,8 @@ def _mark_energy(axes: Axes, item: Spectrum) -> None:
     for fraction, count in item.leading():
         axes.plot(
             [0, count, count], [fraction, fraction, 0],
-            color=_INK, linewidth=0.9, linestyle=(0, (2, 2)),
+            color=INK, linewidth=0.9, linestyle=(0, (2, 2)),
         )  # fmt: skip
         axes.annotate(
-            f"{count}", (count, 0), (3, 4), textcoords="offset points", fontsize=8.5, color=_INK
+            f"{count}", (count, 0), (3, 4), textcoords="offset points", fontsize=8.5, color=INK
         )
