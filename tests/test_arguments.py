@@ -57,7 +57,7 @@ TYPES = [
     (linear, {"dtype": "float"}, "dtype: expected one of torch's .*, got 'float'"),
     (linear, {"seed": 0.5}, "seed: expected an integer from 0 to 18446744073709551615, got 0.5"),
     (linear, {"dtype": torch.float8_e4m3fn}, "dtype: expected one of torch's .*float8_e4m3fn"),
-    (linear, {"affine": "no"}, "affine: expected True or False, got 'no'"),
+    (linear, {"affine": "no"}, "affine: expected True, False or 'scale', got 'no'"),
     (linear, {"binary": 1}, "binary: expected True or False, got 1"),
     (conv, {"kernel_size": (3, 0.5)}, "kernel_size: expected an integer of at least 1, got 0.5"),
     (conv, {"groups": 1.5}, "groups: expected an integer of at least 1, got 1.5"),

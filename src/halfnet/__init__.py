@@ -6,13 +6,18 @@ and a scale and a shift for each unit.
 """
 
 from halfnet._checkpoint import load, save
+from halfnet._convert import convert_
+from halfnet._fold import fold_
 from halfnet._geometry import Geometry
 from halfnet._init import Init
 from halfnet._resample import resample_
+from halfnet._summary import summary
+from halfnet._sync import sync_
 from halfnet._version import __version__
 from halfnet.exceptions import HalfnetError
 from halfnet.nn._base import HalfLayer
 from halfnet.nn._conv import HalfConv1d, HalfConv2d, HalfConv3d
+from halfnet.nn._kept import frozen
 from halfnet.nn._linear import HalfLinear
 
 __all__ = [
@@ -25,7 +30,12 @@ __all__ = [
     "HalfnetError",
     "Init",
     "__version__",
+    "convert_",
+    "fold_",
+    "frozen",
     "load",
     "resample_",
     "save",
+    "summary",
+    "sync_",
 ]

@@ -39,7 +39,15 @@ def resample_(module: M, seed: int | None = None) -> M:
         )
     seed = _checks.seed_or_new("seed", seed)
     for name, layer in layers:
-        # torch.compile wraps a module; the model's names stay those that it was built with
-        built_as = ".".join(part for part in name.split(".") if part != "_orig_mod")
-        layer.redraw(derived_seed(seed, built_as))
+        layer.redraw(seed_of(seed, name))
     return module
+
+
+def seed_of(seed: int, name: str) -> int:
+    """Return the seed of the layer of this qualified name, from a whole model's."""
+    return derived_seed(seed, built_as(name))
+
+
+def built_as(name: str) -> str:
+    """Return the name that a module was built with: torch.compile wraps it under another."""
+    return ".".join(part for part in name.split(".") if part != "_orig_mod")

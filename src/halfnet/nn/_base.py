@@ -1,24 +1,28 @@
 """What every half layer is: parameters over frozen draws, and the dense layer it stands in for."""
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.nn.utils.parametrize import type_before_parametrizations
 
-from halfnet import _checks, _products
+from halfnet import _checks, _fit, _products
 from halfnet._draws import KINDS
 from halfnet._geometry import Geometry
 from halfnet._init import Init, resolve
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
+from halfnet.nn import _dense
+from halfnet.nn._computed import ComputedWeight
 from halfnet.nn._frozen import FrozenDraws
+from halfnet.nn._kept import Keeping
 
 NOISES = ("learned", "fixed", "none")
+SCALE = "scale"  # an `affine` of u alone
 _CAST = (torch.float32, torch.bfloat16, torch.float16)  # autocast leaves all others alone
 
 
-class HalfLayer(FrozenDraws):
+class HalfLayer(Keeping, FrozenDraws):
     """Base class of the half layers, for `isinstance`; build one of its subclasses.
 
     Each unit's weight vector is r_h = B z_h + sigma * eps_h with frozen z_h and eps_h, and its
@@ -39,7 +43,7 @@ class HalfLayer(FrozenDraws):
         *,
         layout: tuple[int, ...],
         noise: str = "learned",
-        affine: bool = True,
+        affine: bool | str = True,
         binary: bool = False,
         draw: str = "normal",
         init: str | Init = "default",
@@ -52,7 +56,7 @@ class HalfLayer(FrozenDraws):
         if noise == "none" and rank == 0:
             raise HalfnetValueError("rank: expected at least 1 with noise='none', got 0")
         dtype = _checks.floating_dtype("dtype", dtype)
-        affine, binary = _checks.boolean("affine", affine), _checks.boolean("binary", binary)
+        affine, binary = _affine(affine), _checks.boolean("binary", binary)
         initial = resolve(init, fan_in, rank, noise=noise, binary=binary)
         super().__init__(
             units,
@@ -73,8 +77,8 @@ class HalfLayer(FrozenDraws):
 
         self.register_parameter("B", parameter(rank > 0, fan_in, rank))
         self.register_parameter("sigma", parameter(noise == "learned", fan_in))
-        self.register_parameter("u", parameter(self.affine, units))
-        self.register_parameter("u0", parameter(self.affine, units))
+        self.register_parameter("u", parameter(self.affine is not False, units))
+        self.register_parameter("u0", parameter(self.affine is True, units))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -92,6 +96,63 @@ class HalfLayer(FrozenDraws):
                     parameter.fill_(value)
 
     # -- the layer that it stands in for ---------------------------------------------------------
+
+    @classmethod
+    def _standing_for(
+        cls,
+        dense: nn.Module,
+        rank: int,
+        *,
+        init: str | Init,
+        affine: bool | str | None,
+        **options: Any,
+    ) -> Self:
+        """Return a layer of a dense layer's shape, place and modes that starts from its weights."""
+        start = _start(init)
+        weight, bias = cast(Parameter, dense.weight), cast(Parameter | None, dense.bias)
+        affine = (SCALE if bias is None else True) if affine is None else affine
+        with torch.random.fork_rng(devices=[], enabled=start != "fresh"):
+            layer = cls(
+                **_dense.sizes(dense),
+                rank=rank,
+                affine=affine,
+                init=init if start == "fresh" and init != "fresh" else "default",
+                device=weight.device,
+                dtype=weight.dtype,
+                **options,
+            )
+        layer._start_from(weight, bias, start)
+        for name, parameter in layer.named_parameters():
+            source = bias if name == "u0" and bias is not None else weight
+            parameter.requires_grad_(source.requires_grad)
+        return layer.train(dense.training)
+
+    @torch.no_grad()
+    def _start_from(self, weight: Tensor, bias: Tensor | None, start: str) -> None:
+        """Set what is learned from trained weights, as `start` says; "fresh" leaves it."""
+        if start == "fresh":
+            return
+        rows, scaled = weight.reshape(self.units, -1).double(), self.u is not None
+        noise, values = self.noise, self._initial
+        if start == "moments":
+            fitted = _fit.moments(rows, self.rank, noise, values, scaled=scaled)
+            shift = None if bias is None else bias.mean().expand_as(bias)
+        else:
+            z, eps = (None if t is None else t.double() for t in (self.z, self.eps))
+            fitted = _fit.least_squares(rows, z, eps, noise, values, scaled=scaled)
+            shift = bias
+        B, sigma, u = fitted
+        if self.binary:  # whose weights forget the latent r's size: back to where it starts
+            std = _products.variances(B, None if noise == "none" else sigma).mean().sqrt()
+            size = self._initial.sigma / std if noise == "learned" and std > 0 else 1.0
+            B, sigma = B * size, sigma * size
+        for parameter, value in ((self.B, B), (self.sigma, sigma), (self.u, u), (self.u0, shift)):
+            if parameter is not None and value is not None:
+                parameter.copy_(value)
+        if self.binary and self.u is not None:
+            signs = self._directions().double()
+            size = rows.square().mean().sqrt().expand(self.units)
+            self.u.copy_(size if start == "moments" else _fit.scales(rows, signs))
 
     def config(self) -> dict[str, Any]:
         """Return the arguments that build a layer like this one, with these draws."""
@@ -128,11 +189,21 @@ class HalfLayer(FrozenDraws):
     def weight(self) -> Tensor:
         """The dense weight u_h r_h, in the layout of the torch layer, computed at each reading.
 
-        Gradients flow through it to what is learned. Writing into it changes nothing.
+        Gradients flow through it to what is learned. Writing into it, or into its `data`, raises.
         """
+        kept = self._kept_now() if self._keepers else None
+        weight = kept.factors[0] if kept and len(kept.factors) == 1 else self._dense_weight()
+        # what traces the layer sees a plain tensor, and has no use for one that raises
+        return weight if torch.compiler.is_compiling() else weight.as_subclass(ComputedWeight)
+
+    def _dense_weight(self) -> Tensor:
         r = self._directions()
         scaled = r if self.u is None else r * self.u.unsqueeze(-1)
         return scaled.view(self.units, *self._layout)
+
+    def _factors(self) -> tuple[Tensor, ...]:
+        with _products.no_autocast(self._frozen):
+            return (self._dense_weight(),)
 
     @property
     def bias(self) -> Parameter | None:
@@ -162,7 +233,7 @@ class HalfLayer(FrozenDraws):
 
     def _into_dense(self, dense: nn.Module) -> None:
         """Give a dense layer that was made on the meta device this layer's numbers."""
-        dense.weight = Parameter(self.weight.detach().clone())
+        dense.weight = Parameter(self._dense_weight().detach().clone())
         if self.u0 is not None:
             dense.bias = Parameter(self.u0.detach().clone())
         dense.train(self.training)
@@ -210,3 +281,14 @@ class HalfLayer(FrozenDraws):
         shown = {"noise": "learned", "affine": True, "binary": False, "draw": "normal"}
         changed = [f"{k}={v!r}" for k, d in shown.items() if (v := getattr(self, k)) != d]
         return ", ".join([f"rank={self.rank}", *changed, f"seed={self.seed}"])
+
+
+def _start(init: str | Init) -> str:
+    """Return which of `_fit.STARTS` an `init` of from_linear, from_conv or convert_ means."""
+    return "fresh" if isinstance(init, Init) else _checks.choice("init", init, _fit.STARTS)
+
+
+def _affine(value: bool | str) -> bool | str:
+    if not isinstance(value, bool) and value != SCALE:
+        raise HalfnetTypeError(f"affine: expected True, False or {SCALE!r}, got {value!r}")
+    return value

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from halfnet import _checks
 from halfnet._init import Init
 from halfnet.exceptions import HalfnetValueError
+from halfnet.nn import _dense
 from halfnet.nn._base import HalfLayer
 
 Size: TypeAlias = int | tuple[int, ...]
@@ -41,7 +42,7 @@ class _HalfConv(HalfLayer, Generic[D]):
         groups: int = 1,
         padding_mode: str = "zeros",
         noise: str = "learned",
-        affine: bool = True,
+        affine: bool | str = True,
         binary: bool = False,
         draw: str = "normal",
         init: str | Init = "default",
@@ -83,6 +84,28 @@ class _HalfConv(HalfLayer, Generic[D]):
         self.padding, self.dilation, self.groups = padding, dilation, groups
         self.padding_mode = padding_mode
 
+    @classmethod
+    def from_conv(
+        cls,
+        conv: D,
+        rank: int,
+        *,
+        init: str | Init = "moments",
+        noise: str = "learned",
+        affine: bool | str | None = None,
+        binary: bool = False,
+        draw: str = "normal",
+        seed: int | None = None,
+    ) -> Self:
+        """Return a half layer of a convolution's shape, device, dtype and modes.
+
+        The arguments are those of `HalfLinear.from_linear`.
+        """
+        _dense.check_replaceable("conv", conv, cls._dense)
+        return cls._standing_for(
+            conv, rank, init=init, affine=affine, noise=noise, binary=binary, draw=draw, seed=seed
+        )
+
     @property
     def out_channels(self) -> int:
         """Number of filters."""
@@ -95,7 +118,9 @@ class _HalfConv(HalfLayer, Generic[D]):
         if self.padding_mode != "zeros":
             x, padding = F.pad(x, self._margins(), mode=self.padding_mode), 0
         convolve = type(self)._convolve
-        return convolve(x, self.weight, self.u0, self.stride, padding, self.dilation, self.groups)
+        kept = self._kept_now() if self._keepers else None
+        weight = self._dense_weight() if kept is None else kept.factors[0]
+        return convolve(x, weight, self.u0, self.stride, padding, self.dilation, self.groups)
 
     def _margins(self) -> list[int]:
         """Return the padding before and after each dimension, the last one first, as `F.pad`."""
@@ -109,8 +134,7 @@ class _HalfConv(HalfLayer, Generic[D]):
         return [side for pair in reversed(pairs) for side in pair]
 
     def _shape_config(self) -> dict[str, Any]:
-        names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation")
-        return {name: getattr(self, name) for name in (*names, "groups", "padding_mode")}
+        return {name: getattr(self, name) for name in _dense.CONV_SIZES}
 
     def config(self) -> dict[str, Any]:
         """Return the arguments that build a layer like this one, with these draws."""
@@ -118,7 +142,7 @@ class _HalfConv(HalfLayer, Generic[D]):
 
     def to_dense(self) -> D:
         """Return the `nn.Conv*` that computes the same; it shares nothing with this layer."""
-        dense = self._dense(**self._shape_config(), bias=self.affine, device="meta")
+        dense = self._dense(**self._shape_config(), bias=self.u0 is not None, device="meta")
         self._into_dense(dense)
         return cast(D, dense)
 
@@ -170,7 +194,7 @@ class HalfConv2d(_HalfConv[nn.Conv2d]):
         groups: As in torch. All groups share one geometry.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
         noise: "learned" (sigma is learned), "fixed" (sigma is 1) or "none" (r_h = B z_h).
-        affine: Whether each filter learns a scale u and a shift u0.
+        affine: Whether each filter learns a scale u and a shift u0; "scale" for u alone.
         binary: Whether the weights are sign(r_h), -1 or +1; see `HalfLinear` for the gradient.
         draw: "normal", or "orthogonal" for a z with orthogonal columns.
         init: "default", "paper", or an `Init` with numbers.

@@ -166,14 +166,18 @@ class FrozenDraws(nn.Module):
         # The default goes through __getstate__, which would draw everything again.
         new = self.__class__.__new__(self.__class__)
         memo[id(self)] = new
-        new.__dict__ = copy.deepcopy(self.__dict__, memo)
+        new.__dict__ = copy.deepcopy(self._lasting(), memo)
         untouched = self._versions == self._versions_now()
         new._versions = new._versions_now() if untouched else None
         return new
 
+    def _lasting(self) -> dict[str, Any]:
+        """Return the attributes that a copy takes over: what `frozen` keeps is not among them."""
+        return {key: v for key, v in self.__dict__.items() if key not in ("_kept", "_keepers")}
+
     def __getstate__(self) -> dict[str, Any]:
         self._check_untouched()
-        state = self.__dict__.copy()
+        state = self._lasting()
         state["_buffers"] = {  # empty ones, for the device and dtype
             name: buffer.new_empty(0) if name in ("z", "eps") and buffer is not None else buffer
             for name, buffer in self._buffers.items()

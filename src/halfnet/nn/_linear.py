@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from halfnet import _checks, _products
 from halfnet._init import Init
+from halfnet.nn import _dense
 from halfnet.nn._base import HalfLayer
 
 
@@ -23,7 +24,7 @@ class HalfLinear(HalfLayer):
         out_features: Number of units, m.
         rank: Columns of B, from 0 (no B) to in_features.
         noise: "learned" (sigma is learned), "fixed" (sigma is 1) or "none" (r_h = B z_h).
-        affine: Whether each unit learns a scale u and a shift u0.
+        affine: Whether each unit learns a scale u and a shift u0; "scale" for u alone.
         binary: Whether the weights are sign(r_h), -1 or +1. The gradient passes straight through
             the sign where r_h is within half a standard deviation of 0, and is cut off elsewhere:
             on validation data better than the plain form and than a bound of 1.
@@ -55,7 +56,7 @@ class HalfLinear(HalfLayer):
         rank: int,
         *,
         noise: str = "learned",
-        affine: bool = True,
+        affine: bool | str = True,
         binary: bool = False,
         draw: str = "normal",
         init: str | Init = "default",
@@ -80,6 +81,43 @@ class HalfLinear(HalfLayer):
             dtype=dtype,
         )
 
+    @classmethod
+    def from_linear(
+        cls,
+        linear: nn.Linear,
+        rank: int,
+        *,
+        init: str | Init = "moments",
+        noise: str = "learned",
+        affine: bool | str | None = None,
+        binary: bool = False,
+        draw: str = "normal",
+        seed: int | None = None,
+    ) -> Self:
+        """Return a half layer of an `nn.Linear`'s shape, device, dtype and modes.
+
+        Args:
+            linear: The layer, which is left as it is.
+            rank: Columns of B, from 0 to the layer's in_features.
+            init: How to start. "moments": B and sigma such that Sigma is close to the second
+                moments W'W / m of the trained weights, which keeps their geometry and, as the units
+                are drawn from it, not their function. "lstsq": B, sigma and u closest to the
+                weights for the units' given draws, and u0 the bias. "fresh" or an `Init`: as a
+                new layer.
+            noise: As in `HalfLinear`.
+            affine: As in `HalfLinear`; None for u0 where the layer has a bias, and u in any case.
+            binary: As in `HalfLinear`.
+            draw: As in `HalfLinear`.
+            seed: As in `HalfLinear`.
+
+        Examples:
+            >>> layer = halfnet.HalfLinear.from_linear(nn.Linear(784, 64), rank=16)
+        """
+        _dense.check_replaceable("linear", linear, nn.Linear)
+        return cls._standing_for(
+            linear, rank, init=init, affine=affine, noise=noise, binary=binary, draw=draw, seed=seed
+        )
+
     @property
     def in_features(self) -> int:
         """Size of each input."""
@@ -92,11 +130,28 @@ class HalfLinear(HalfLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the units' outputs for each input."""
+        if self._keepers and (kept := self._kept_now()) is not None:
+            try:
+                return kept.linear(x)
+            except (RuntimeError, TypeError):
+                self._checked(x, -1, self.fan_in)  # which says it in this library's words
+                raise
         x = self._checked(x, -1, self.fan_in)
         a = F.linear(x, self._directions()) if self.binary else _products.project(x, *self._parts)
-        if self.u is None or self.u0 is None:
+        if self.u is None:
             return a
+        if self.u0 is None:
+            return a * self.u.to(a.dtype)
         return torch.addcmul(self.u0.to(a.dtype), a, self.u.to(a.dtype))
+
+    def _factors(self) -> tuple[Tensor, ...]:
+        z, d, m, k = self.z, self.fan_in, self.units, self.rank
+        if self.noise != "none" or self.binary or k * (d + m) >= d * m:
+            return super()._factors()
+        assert self.B is not None
+        assert z is not None
+        z = z.to(self._dtype)
+        return self.B.T.contiguous(), z if self.u is None else z * self.u.unsqueeze(-1)
 
     def config(self) -> dict[str, Any]:
         """Return the arguments that build a layer like this one, with these draws."""
@@ -105,7 +160,7 @@ class HalfLinear(HalfLayer):
 
     def to_dense(self) -> nn.Linear:
         """Return the `nn.Linear` that computes the same; it shares nothing with this layer."""
-        dense = nn.Linear(self.fan_in, self.units, bias=self.affine, device="meta")
+        dense = nn.Linear(self.fan_in, self.units, bias=self.u0 is not None, device="meta")
         self._into_dense(dense)
         return dense
 
