@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from _timing import medians
 from torch import nn
 from torch.nn import functional as F
 
 from halfnet.lab import _run, data, specs
 from halfnet.lab._matmul import matmul
 from halfnet.lab._memory import keep_freed_memory
+from halfnet.lab._timing import medians
 from halfnet.lab._training import Training
 
 RESULTS = Path(__file__).parent / "results" / "five_seeds.json"
