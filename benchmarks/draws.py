@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import torch
-from _timing import medians
 
 from halfnet import _draws
+from halfnet.lab._timing import medians
 
 RESULTS = Path(__file__).parent / "results" / "draws.json"
 SHAPES = [(64, 784), (256, 8192), (1024, 1024), (4096, 4096)]

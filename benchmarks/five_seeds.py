@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from _timing import medians
 from torch import nn
 from torch.nn import functional as F
 
@@ -24,6 +23,7 @@ from halfnet._engine._matmul import matmul
 from halfnet._engine._memory import keep_freed_memory
 from halfnet._engine._training import Training
 from halfnet.lab import _run, data, specs
+from halfnet.lab._timing import medians
 
 RESULTS = Path(__file__).parent / "results" / "five_seeds.json"
 STEPS, BATCH, RATE, SEEDS = 100, 128, 1e-3, 5

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from _timing import medians
 from torch import nn
 
 import halfnet
+from halfnet.lab._timing import medians
 
 RESULTS = Path(__file__).parent / "results" / "frozen.json"
 SHAPES = [  # rows, d, m, k

@@ -11,11 +11,11 @@ import json
 from pathlib import Path
 
 import torch
-from _timing import medians
 from torch import nn
 
 import halfnet
 from halfnet import _products
+from halfnet.lab._timing import medians
 
 RESULTS = Path(__file__).parent / "results" / "paths.json"
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from halfnet import _matmul as core_matmul
 from halfnet._engine import _matmul
 from halfnet._engine._matmul import matmul
 
@@ -17,8 +18,8 @@ SHAPES = {
 @pytest.fixture(params=[True, False], ids=["oneDNN", "torch alone"], autouse=True)
 def library(request, monkeypatch):
     if not request.param:
-        monkeypatch.setattr(_matmul, "_BY_ONEDNN", None)
-    elif _matmul._BY_ONEDNN is None:
+        monkeypatch.setattr(core_matmul, "_BY_ONEDNN", None)
+    elif core_matmul._BY_ONEDNN is None:
         pytest.skip("torch was built without oneDNN")
     return request.param
 

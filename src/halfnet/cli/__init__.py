@@ -17,7 +17,7 @@ __all__ = ["main"]
 
 # Each is a module of this package with a function `register(commands)`, which adds its parser and
 # sets its default `run`: a function of the parsed arguments that returns an exit code.
-_COMMANDS = ("data", "train", "predict", "reproduce", "report", "spectrum")
+_COMMANDS = ("data", "train", "predict", "reproduce", "report", "spectrum", "bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from halfnet import _checks, _products
+from halfnet import _checks, _products, _step
 from halfnet._init import Init
 from halfnet.nn import _dense
 from halfnet.nn._base import HalfLayer
@@ -137,12 +137,13 @@ class HalfLinear(HalfLayer):
                 self._checked(x, -1, self.fan_in)  # which says it in this library's words
                 raise
         x = self._checked(x, -1, self.fan_in)
-        a = F.linear(x, self._directions()) if self.binary else _products.project(x, *self._parts)
-        if self.u is None:
-            return a
-        if self.u0 is None:
-            return a * self.u.to(a.dtype)
-        return torch.addcmul(self.u0.to(a.dtype), a, self.u.to(a.dtype))
+        if self.binary:
+            return _products.affine(F.linear(x, self._directions()), self.u, self.u0)
+        parts = (self.B, self.sigma, self.u, self.u0, self.z, self.eps)
+        if _step.applies(x, *parts):
+            return _step.linear(x, *parts)  # type: ignore[arg-type]
+        B, sigma, z, eps = self._parts
+        return _products.linear(x, B, sigma, self.u, self.u0, z, eps)
 
     def _factors(self) -> tuple[Tensor, ...]:
         z, d, m, k = self.z, self.fan_in, self.units, self.rank

@@ -2,13 +2,19 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 
 def medians(
-    functions: dict[str, Callable[[], object]], *, seconds: float = 0.6, least: int = 7
+    functions: Mapping[str, Callable[[], object]], *, seconds: float = 0.6, least: int = 7
 ) -> dict[str, float]:
-    """Return each function's median time in seconds; calls alternate until `seconds` a function."""
+    """Return each function's median time in seconds.
+
+    Args:
+        functions: What to time, by name. Each is called once before it is timed.
+        seconds: Calls alternate until it took this long for each function,
+        least: and at least so many calls of each were timed.
+    """
     for function in functions.values():
         function()
     times: dict[str, list[float]] = {name: [] for name in functions}
