@@ -210,6 +210,9 @@ def test_a_budget_goes_where_the_energy_is():
     assert ranks(fixed + 30) == [1, 1]
     assert ranks(fixed + 50) == [1, 3]
     assert ranks(10_000) == [2, 4]  # nothing is left to explain
+    cheap = nn.Sequential(model[0], with_spectrum(10, 10, [3.0, 1e-3]))
+    assert ranks(fixed + 10 + 9, cheap) == [0, 1]  # as large a share for half the numbers
+    assert ranks(fixed + 20, cheap) == [0, 2]
     scaled = copy.deepcopy(model)
     scaled[1].weight.data *= 100  # shares, not sizes
     assert ranks(fixed + 20, scaled) == [1, 0]
