@@ -150,11 +150,14 @@ def compression() -> None:
                 axes.fill_between(sizes, low, high, color=color, alpha=0.15, lw=0)
             axes.axhline(mean(row["test"] for row in dense), color="black", ls="--", lw=0.8)
             axes.set_xscale("log")
+            axes.set_xticks([], minor=True)
+            ticks = [10_000, 20_000, 40_000, 80_000] if "conv" in task else [5_000, 15_000, 50_000]
+            axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
             axes.set_title(f"{title}\n{label}", fontsize=9)
             axes.tick_params(labelsize=8)
             axes.grid(alpha=0.3)
             if stage == "fine-tuned":
-                axes.set_ylim(bottom={"mnist": 85}.get(task, 78))
+                axes.set_ylim(bottom={"mnist": 86, "fashion-mnist": 80}.get(task, 84))
         line[0].set_ylabel("test accuracy, %")
     for axes in grid[-1]:
         axes.set_xlabel("learned numbers of the network")

@@ -210,6 +210,9 @@ def test_a_budget_goes_where_the_energy_is():
     assert ranks(fixed + 30) == [1, 1]
     assert ranks(fixed + 50) == [1, 3]
     assert ranks(10_000) == [2, 4]  # nothing is left to explain
+    cheap = nn.Sequential(model[0], with_spectrum(10, 10, [3.0, 1e-3]))
+    assert ranks(fixed + 10 + 9, cheap) == [0, 1]  # as large a share for half the numbers
+    assert ranks(fixed + 20, cheap) == [0, 2]
     scaled = copy.deepcopy(model)
     scaled[1].weight.data *= 100  # shares, not sizes
     assert ranks(fixed + 20, scaled) == [1, 0]
@@ -481,6 +484,8 @@ def test_fresh_is_a_new_layer_of_the_same_place():
     torch.testing.assert_close(half(x), conv(x))
     sized = HalfLinear.from_linear(nn.Linear(3, 2), 1, init=halfnet.Init(sigma=0.5))
     assert torch.equal(sized.sigma, torch.full((3,), 0.5))
+    one, two = (HalfConv2d.from_conv(conv, 3) for _ in range(2))
+    assert one.seed != two.seed
     state = torch.random.get_rng_state()
     HalfConv2d.from_conv(conv, 3, init="moments", seed=2)  # draws no initial values
     assert torch.equal(torch.random.get_rng_state(), state)

@@ -99,6 +99,9 @@ def test_a_parametrized_half_layer_folds_to_what_it_computes():
     expected = layer(x)
     with torch.no_grad(), halfnet.frozen(layer):
         torch.testing.assert_close(layer(x), expected)
+        layer.parametrizations.B.original.zero_()
+        expected = copy.deepcopy(layer)(x)
+        torch.testing.assert_close(layer(x), expected)
     halfnet.fold_(layer)
     assert type(layer) is nn.Linear
     torch.testing.assert_close(layer(x), expected)
@@ -295,6 +298,7 @@ def test_other_ways_to_run_a_layer_within_the_block():
         layer(x)
         torch.testing.assert_close(torch.func.functional_call(layer, other, (x,)), expected)
         torch.testing.assert_close(call(stacked), both)
+        assert layer._kept is None  # and not what torch.func put in the parameters' place
         torch.testing.assert_close(layer(x), both[0])
         compiled = torch.compile(layer, fullgraph=True, backend="eager")
         torch.testing.assert_close(compiled(x), both[0])

@@ -39,7 +39,7 @@ def summary(model: nn.Module) -> Table[SummaryRow]:
         name   kind        weight    rank  learned   dense   bytes
         0      HalfLinear  64 x 784    16   13,456  50,240  53,864
         2      Linear      10 x 64             650     650   2,600
-        total                           16   14,106  50,890  56,464
+        total                               14,106  50,890  56,464
     """
     if not isinstance(model, nn.Module):
         raise HalfnetTypeError(f"model: expected a torch module, got {type(model).__name__}")
