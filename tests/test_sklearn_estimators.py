@@ -364,9 +364,9 @@ def test_a_sparse_matrix_is_learned_from_as_the_same_array_is(monkeypatch):
 
 
 def test_a_sparse_matrix_is_never_made_dense_as_a_whole():
-    """As an array these rows would take 0.8 GB, and their scaled copy as much again."""
+    """As an array these rows would take 0.4 GB, and their scaled copy as much again."""
     rng = np.random.default_rng(0)
-    rows, columns = 2000, 100_000
+    rows, columns = 2000, 50_000
     y = rng.integers(0, 2, rows)
     where = np.where(y == 1, rng.integers(0, 5, rows), rng.integers(5, columns, rows))
     X = sparse.csr_array((np.ones(rows, np.float32), (np.arange(rows), where)), (rows, columns))
@@ -374,7 +374,7 @@ def test_a_sparse_matrix_is_never_made_dense_as_a_whole():
     model = HalfNetClassifier(4, 1, epochs=1, batch_size=50, random_state=0).fit(X, y)
     assert model.predict(X[:500]).shape == (500,)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert (peak - before) * (1 if sys.platform == "darwin" else 1024) < 5e8
+    assert (peak - before) * (1 if sys.platform == "darwin" else 1024) < 3e8
 
 
 # -- beside scikit-learn --------------------------------------------------------------------------
