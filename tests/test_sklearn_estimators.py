@@ -206,6 +206,16 @@ def test_a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_is_none(iris):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-6)
 
 
+def test_rows_of_weight_zero_leave_batches_and_weights_alike_change_nothing(iris):
+    X, y = iris
+    some = np.random.default_rng(0).random(150) < 0.5
+    options = QUICK | {"batch_size": 16, "epochs": 5}
+    weighted = HalfNetClassifier(**options).fit(X, y, sample_weight=some * 7.0)
+    alone = HalfNetClassifier(**options).fit(X[some], y[some])
+    np.testing.assert_allclose(weighted.loss_curve_, alone.loss_curve_, rtol=1e-6)
+    np.testing.assert_allclose(weighted.predict_proba(X), alone.predict_proba(X), rtol=1e-6)
+
+
 def test_class_weights_are_sample_weights(iris):
     X, y = iris[0][40:120], iris[1][40:120]
     by_class = HalfNetClassifier(**QUICK, class_weight={0: 3.0, 1: 1.0, 2: 0.5}, scale=None)
@@ -232,6 +242,9 @@ def test_early_stopping_keeps_the_best_epoch(iris):
     assert model.best_validation_score_ == max(model.validation_scores_)
     long = HalfNetClassifier(**QUICK | {"epochs": 500, "learning_rate": 1e-2}).fit(iris[0], noise)
     assert long.loss_curve_[-1] < model.loss_curve_[-1]
+    longer = clone(model).set_params(n_iter_no_change=8).fit(iris[0], noise)
+    assert longer.n_iter_ == model.n_iter_ + 3
+    np.testing.assert_array_equal(longer.predict_proba(iris[0]), model.predict_proba(iris[0]))
     confidence = model.predict_proba(iris[0]).max(1).mean()
     assert confidence < long.predict_proba(iris[0]).max(1).mean()  # it went back
 
