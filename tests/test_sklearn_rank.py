@@ -68,6 +68,13 @@ def test_the_path_is_what_fits_one_after_another_give():
     np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), rtol=1e-9)
 
 
+def test_the_rows_of_a_fold_weigh_one_on_the_average_and_the_others_nothing():
+    targets = _targets_of(np.array([0, 1, 2, 0]))
+    task = _training.Task(np.zeros((4, 2)), targets, np.array([1.0, 3.0, 0.0, 4.0]))
+    weights = _rank._weights(task, [np.array([0, 1]), np.array([1, 2, 3])])
+    np.testing.assert_allclose(weights, [[1, 3, 0, 0], [0, 12 / 7, 0, 16 / 7]], rtol=1e-6)
+
+
 def _targets_of(y):
     from halfnet.sklearn import _targets  # noqa: PLC0415
 

@@ -68,12 +68,16 @@ class Scaling:
         """Return scaled rows, float64."""
         return (X - self.mean) / self.scale
 
+    def parts(self, dtype: Any) -> tuple[Array, Array]:
+        """Return what to subtract and what to multiply by then, in the dtype of the rows."""
+        return self.mean.astype(dtype, copy=False), (1 / self.scale).astype(dtype, copy=False)
+
     def rows(self, X: Matrix, dtype: Any) -> Array | Rows:
         """Return scaled rows to learn from: of an array a copy, a large sparse matrix stays one."""
         if sparse.issparse(X) and X.shape[0] * X.shape[1] > _DENSE:
             return SparseRows(X, self, dtype)
         out = np.empty(X.shape, dtype)
-        mean, factor = (part.astype(X.dtype, copy=False) for part in (self.mean, 1 / self.scale))
+        mean, factor = self.parts(X.dtype)
         for part, rows in chunks(X):
             np.multiply(rows - mean, factor, out=out[part], casting="same_kind")
         return out
@@ -133,7 +137,8 @@ class SparseRows:
     """Rows of a sparse matrix, made dense and scaled a batch at a time."""
 
     def __init__(self, X: Matrix, scaling: Scaling, dtype: Any) -> None:
-        self._X, self._scaling, self._dtype = X, scaling, dtype
+        self._X, self._dtype = X, dtype
+        self._mean, self._factor = scaling.parts(X.dtype)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -141,5 +146,7 @@ class SparseRows:
 
     def index_select(self, dim: int, index: Tensor) -> Tensor:
         """Return the rows of an index; `dim` is 0."""
-        rows = self._scaling(self._X[index.numpy()].toarray())
+        rows = self._X[index.numpy()].toarray()
+        rows -= self._mean
+        rows *= self._factor
         return torch.from_numpy(rows.astype(self._dtype, copy=False))
