@@ -244,6 +244,43 @@ def vision_transformer() -> None:
     fill("transformer", "search", table(("model", "u", "rate", "validation, %"), tried))
 
 
+def compression() -> None:
+    rows = results("compression")
+    tasks = {
+        "mnist": "MNIST, 784-256-10",
+        "fashion-mnist": "Fashion-MNIST, 784-256-10",
+        "fashion-mnist+conv": "Fashion-MNIST, conv-2304-64-10",
+    }
+    stages = {"as it is": "replaced", "refitted": "output refitted", "fine-tuned": "fine-tuned"}
+    names = {"fresh": "fresh", "moments": "moments", "lstsq": "lstsq", "svd": "truncated SVD"}
+    fig, grid = plt.subplots(3, 3, figsize=(10, 9), layout="constrained")
+    for line, (task, title) in zip(grid, tasks.items(), strict=True):
+        dense = [row for row in rows if row["task"] == task and row["start"] == "dense"]
+        for axes, (stage, label) in zip(line, stages.items(), strict=True):
+            for (start, name), color in zip(names.items(), COLORS, strict=False):
+                points: dict[int, list[float]] = defaultdict(list)
+                for row in rows:
+                    if (row["task"], row["start"]) == (task, start) and stage in row:
+                        points[row["parameters"]].append(row[stage])
+                sizes = sorted(points)
+                means = [mean(points[size]) for size in sizes]
+                low, high = ([f(points[size]) for size in sizes] for f in (min, max))
+                axes.plot(sizes, means, marker="o", ms=4, color=color, label=name)
+                axes.fill_between(sizes, low, high, color=color, alpha=0.15, lw=0)
+            axes.axhline(mean(row["test"] for row in dense), color="black", ls="--", lw=0.8)
+            axes.set_xscale("log")
+            axes.set_title(f"{title}\n{label}", fontsize=9)
+            axes.tick_params(labelsize=8)
+            axes.grid(alpha=0.3)
+            if stage == "fine-tuned":
+                axes.set_ylim(bottom={"mnist": 85}.get(task, 78))
+        line[0].set_ylabel("test accuracy, %")
+    for axes in grid[-1]:
+        axes.set_xlabel("learned numbers of the network")
+    grid[0, 0].legend(frameon=False, fontsize=8)
+    fig.savefig(IMAGES / "compression.png", dpi=130)
+
+
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     initial_values()
@@ -252,6 +289,7 @@ def main() -> None:
     bench()
     structured_draw()
     vision_transformer()
+    compression()
 
 
 if __name__ == "__main__":

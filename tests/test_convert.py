@@ -481,6 +481,8 @@ def test_fresh_is_a_new_layer_of_the_same_place():
     torch.testing.assert_close(half(x), conv(x))
     sized = HalfLinear.from_linear(nn.Linear(3, 2), 1, init=halfnet.Init(sigma=0.5))
     assert torch.equal(sized.sigma, torch.full((3,), 0.5))
+    one, two = (HalfConv2d.from_conv(conv, 3) for _ in range(2))
+    assert one.seed != two.seed
     state = torch.random.get_rng_state()
     HalfConv2d.from_conv(conv, 3, init="moments", seed=2)  # draws no initial values
     assert torch.equal(torch.random.get_rng_state(), state)

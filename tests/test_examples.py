@@ -1,4 +1,4 @@
-"""The examples, made short."""
+"""The examples, made short: `make demo` runs the first."""
 
 import importlib.util
 import json
@@ -95,3 +95,32 @@ def test_vision_transformers_of_one_size(transformer, monkeypatch):
         assert learned["half", where] == pytest.approx(learned["lowrank", where], rel=0.02)
         assert learned["half", where] < 0.8 * learned["dense", where]
     assert learned["half", "all"] < learned["half", "attention"]
+
+
+def test_compress(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    example = load("compress")
+    monkeypatch.setattr(example, "EPOCHS", 5)
+    monkeypatch.setattr(example, "FINE_TUNING", 2)
+    monkeypatch.setattr(example, "RANKS", (8,))
+    example.main()
+    printed = capsys.readouterr().out
+    rows = [line.split() for line in printed.splitlines() if line.count("%") == 2]
+    assert [row[0] for row in rows] == ["fresh", "moments", "lstsq"]
+    assert all(float(row[-1].rstrip("%")) > 60 for row in rows)  # ten classes
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "build/compress").iterdir()}
+    assert sizes["half.safetensors"] < sizes["folded.safetensors"] / 3
+
+
+def test_char_gpt(monkeypatch, capsys):
+    torch.set_num_threads(1)
+    example = load("char_gpt")
+    for name, value in {"WIDTH": 16, "CONTEXT": 16, "BATCH": 8, "STEPS": 30, "RANK": 2}.items():
+        monkeypatch.setattr(example, name, value)
+    example.main()
+    lines = capsys.readouterr().out.splitlines()
+    learned = [int(line.split()[1].replace(",", "")) for line in lines[1:3]]
+    bits = [float(line.split()[3]) for line in lines[1:3]]
+    assert learned[1] < learned[0]
+    assert max(bits) < 6.5  # 103 letters: 6.7 bits without learning
+    assert lines[3].startswith("The ")

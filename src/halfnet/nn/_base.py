@@ -105,17 +105,20 @@ class HalfLayer(Keeping, FrozenDraws):
         *,
         init: str | Init,
         affine: bool | str | None,
+        seed: int | None,
         **options: Any,
     ) -> Self:
         """Return a layer of a dense layer's shape, place and modes that starts from its weights."""
         start = _start(init)
         weight, bias = cast(Parameter, dense.weight), cast(Parameter | None, dense.bias)
         affine = (SCALE if bias is None else True) if affine is None else affine
+        seed = _checks.seed_or_new("seed", seed)  # out here: within, each would be the same
         with torch.random.fork_rng(devices=[], enabled=start != "fresh"):
             layer = cls(
                 **_dense.sizes(dense),
                 rank=rank,
                 affine=affine,
+                seed=seed,
                 init=init if start == "fresh" and init != "fresh" else "default",
                 device=weight.device,
                 dtype=weight.dtype,

@@ -166,7 +166,8 @@ class FrozenDraws(nn.Module):
         # The default goes through __getstate__, which would draw everything again.
         new = self.__class__.__new__(self.__class__)
         memo[id(self)] = new
-        new.__dict__ = copy.deepcopy(self._lasting(), memo)
+        with torch.inference_mode(False):  # as in _make
+            new.__dict__ = copy.deepcopy(self._lasting(), memo)
         untouched = self._versions == self._versions_now()
         new._versions = new._versions_now() if untouched else None
         return new
