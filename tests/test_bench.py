@@ -153,6 +153,18 @@ def test_a_training_step_changes_what_is_learned():
     assert not torch.equal(before, layer.sigma)
 
 
+def test_a_cell_is_measured_on_its_threads(monkeypatch):
+    seen = []
+    monkeypatch.setattr(_bench, "medians", lambda steps, **_: seen.append(torch.get_num_threads())
+                        or dict.fromkeys(steps, 1.0))  # fmt: skip
+    torch.set_num_threads(2)
+    for threads in (1, None):
+        record = _bench.training_step(CELL._replace(threads=threads), _bench.QUICK)
+        assert record["cell"].endswith(", 1 thread") is (threads == 1)
+    assert seen == [1, 2]
+    assert torch.get_num_threads() == 2
+
+
 def test_repetitions_alternate():
     calls = []
     times = medians({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")},
