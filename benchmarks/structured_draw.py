@@ -100,16 +100,18 @@ class Hadamard(nn.Module):
         half = halfnet.HalfLinear(d, m, rank)
         self.B, self.sigma, self.u, self.u0, self.z = half.B, half.sigma, half.u, half.u0, half.z
         small = 2 ** (int(math.log2(d)) // 2)
-        self.H1, self.H2 = hadamard(small) / math.sqrt(small), hadamard(d // small)
+        self.H1, self.H2 = hadamard(small), hadamard(d // small)
         self.first, self.second = signs(d), signs(max(1, m // d), 1, d)
 
     def transform(self, x: Tensor) -> Tensor:
-        """Return x H, by its two factors."""
-        return (self.H1 @ (x.view(-1, len(self.H1), len(self.H2)) @ self.H2)).view(x.shape)
+        """Return x H for rows x, by its two factors; in another order, which is as good a draw."""
+        once = x.reshape(-1, len(self.H2)) @ self.H2
+        turned = once.view(-1, len(self.H1), len(self.H2)).mT.reshape(-1, len(self.H1))
+        return (turned @ self.H1).view(x.shape)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the units' outputs for each input."""
-        once = self.transform(x * self.sigma * self.first) / math.sqrt(len(self.H2))
+        once = self.transform(x * self.sigma * self.first) / math.sqrt(len(self.sigma))
         noise = self.transform(once * self.second)  # (blocks, n, d)
         noise = noise.transpose(0, 1).reshape(len(x), -1)[:, : len(self.u)]
         return torch.addcmul(self.u0, noise + (self.B.mT @ x.mT).mT @ self.z.mT, self.u)

@@ -41,7 +41,7 @@ def _tiny_cifar(name):
     assert name == "cifar10"
     labels = np.arange(48, dtype=np.uint8) % 2
     images = np.zeros((48, 3, 32, 32), np.uint8)  # red ones and blue ones
-    images[labels == 0, 0], images[labels == 1, 2] = 200, 200
+    images[labels == 0, 0], images[labels == 1, 2], images[:, 1] = 200, 200, np.arange(32)
     return SimpleNamespace(
         train_images=images, train_labels=labels, test_images=images, test_labels=labels
     )
