@@ -30,9 +30,10 @@ format: .venv/ready  ## Put the code into shape
 docs: .venv/ready  ## Build the documentation in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: .venv/ready  ## Time the draws and the computation paths on this machine
+bench: .venv/ready  ## Time the draws, the computation paths and half layers beside dense ones
 	$(BIN)/python benchmarks/draws.py
 	$(BIN)/python benchmarks/paths.py
+	$(BIN)/halfnet bench
 
 report: .venv/ready  ## Renew paper/report/ from paper/results/
 	$(BIN)/halfnet report --output build/report

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/choosing.md, convert.md and speed.md from benchmarks/results/.
+"""Draw the figures of docs/ from benchmarks/results/, and fill tables of docs/ from there.
 
 python benchmarks/figures.py
 """
@@ -7,7 +7,7 @@ import json
 import math
 from collections import defaultdict
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 
 import matplotlib.pyplot as plt
 
@@ -125,6 +125,125 @@ def paths() -> None:
     fig.savefig(IMAGES / "paths.png", dpi=130)
 
 
+def fill(page: str, name: str, lines: list[str]) -> None:
+    """Put lines between a page's two comments of a name."""
+    path = IMAGES.parent / f"{page}.md"
+    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = path.read_text().partition(start)
+    _, _, after = rest.partition(end)
+    path.write_text("\n".join([before + start, *lines, end]) + after)
+
+
+def row(*cells: object) -> str:
+    return "| " + " | ".join("" if cell is None else str(cell) for cell in cells) + " |"
+
+
+def table(head: tuple[str, ...], rows: list[str]) -> list[str]:
+    return ["", row(*head), "|" + "---|" * len(head), *rows, ""]
+
+
+def bench() -> None:
+    """Fill docs/speed.md from `halfnet bench --output build/bench`, once it is copied."""
+    content = json.loads((RESULTS / "bench.json").read_text())
+    targets = []
+    for entry in content["targets"]:
+        best, worst = f"{entry['best']:.2f}", f"{entry['worst']:.2f}"
+        met = "met" if entry["met"] == entry["cases"] else f"{entry['met']} of {entry['cases']}"
+        measured = worst if best == worst else f"{best} to {worst}"
+        targets.append(row(entry["target"], f"{entry['limit']:.2f}", measured, met))
+    fill("speed", "targets", table(("target", "at most", "measured", "cases met"), targets))
+    for section, columns in {
+        "step": ("half", "half, torch's products", "nn.Linear by oneDNN", "half, noise none",
+                 "W = UV", "tensorly-torch", "VeRA-style"),
+        "inference": ("plain", "frozen", "folded"),
+        "memory": ("kept", "peak"),
+        "network": ("half",),
+    }.items():  # fmt: skip
+        rows = []
+        for record in (r for r in content["records"] if r["section"] == section):
+            ms = record.get("ms", {})
+            dense = ms.get("nn.Linear", ms.get("dense"))
+            ratios = [record["ratios"].get(name) for name in columns]
+            texts = [None if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+            first = [] if section == "memory" else [f"{dense:.3g}"]
+            rows.append(row(record["cell"], *first, *texts))
+        unit = () if section == "memory" else ("dense, ms",)
+        fill("speed", section, table(("rows x inputs -> units", *unit, *columns), rows))
+
+
+def structured_draw() -> None:
+    """Fill docs/speed.md from benchmarks/structured_draw.py."""
+    content = json.loads((RESULTS / "structured_draw.json").read_text())
+    rows = content.get("speed", [])
+    if rows:
+        columns = tuple(rows[0]["over_dense"])[1:]
+        lines = [
+            row(*(f"{r[key]:,}" for key in "ndmk"), *(f"{r['over_dense'][c]:.2f}" for c in columns))
+            for r in rows
+        ]
+        fill("speed", "structured speed", table(("rows", "d", "m", "k", *columns), lines))
+    rows = content.get("accuracy", [])
+    kinds = tuple(dict.fromkeys(r["draw"] for r in rows))
+    errors = {(r["task"], r["rank"], r["draw"]): f"{mean(r['errors']):.2f}" for r in rows}
+    cases = dict.fromkeys((r["task"], r["rank"]) for r in rows)
+    lines = [row(*case, *(errors.get((*case, kind)) for kind in kinds)) for case in cases]
+    fill("speed", "structured accuracy", table(("task", "rank", *kinds), lines))
+
+
+def vision_transformer() -> None:
+    """Draw accuracy against learned numbers, and fill docs/transformer.md."""
+    found: dict[str, list[dict]] = defaultdict(list)
+    searched = []
+    for path in sorted((RESULTS / "vision_transformer").glob("*.json")):
+        run = json.loads(path.read_text())
+        if "test" in run:
+            found[run["kind"]].append(run)
+        else:
+            searched.append(run)
+    points = {kind: (runs[0], [run["test"] for run in runs]) for kind, runs in found.items()}
+    fig, axes = plt.subplots(figsize=(7.5, 4.6), layout="constrained")
+    styles = {"half": ("o", COLORS[0], "half layers"), "lowrank": ("D", COLORS[1], "W = UV"),
+              "dense": ("s", "black", "dense")}  # fmt: skip
+    for name, (marker, color, label) in styles.items():
+        for where, filled in (("all", True), ("attention", False), ("feedforward", False)):
+            mine = [p for p in points.values() if (p[0]["name"], p[0]["where"]) == (name, where)]
+            mine.sort(key=lambda point: point[0]["learned"])
+            if not mine:
+                continue
+            x, y = [p[0]["learned"] for p in mine], [mean(p[1]) for p in mine]
+            spread = [stdev(p[1]) if len(p[1]) > 1 else 0.0 for p in mine]
+            axes.errorbar(x, y, spread, marker=marker, color=color, capsize=3, ms=6,
+                          mfc=color if filled else "white", ls="-" if filled else "",
+                          label=label if filled else None)  # fmt: skip
+            for (run, _), a, b in zip(mine, x, y, strict=True):
+                text = where if where != "all" else f"k={run['rank']}" if run["rank"] else ""
+                axes.annotate(text, (a, b), textcoords="offset points", fontsize=8, color=color,
+                              xytext=(0, 9 if name != "lowrank" else -15), ha="center")  # fmt: skip
+    axes.set(xscale="log", xlabel="learned numbers", ylabel="CIFAR-10 test accuracy, %")
+    ticks = [25_000, 50_000, 100_000, 200_000, 320_000]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.set_xticks([], minor=True)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, loc="lower right")
+    seeds = max((len(scores) for _, scores in points.values()), default=0)
+    axes.set_title(f"A small vision transformer: mean and deviation of {seeds} seeds", fontsize=10)
+    fig.savefig(IMAGES / "vision_transformer.png", dpi=130)
+    rows = [
+        row(kind, f"{run['learned']:,}", f"{mean(scores):.2f}",
+            f"{stdev(scores):.2f}" if len(scores) > 1 else "", len(scores),
+            f"{mean(r['cpu_seconds'] for r in found[kind]) / run['epochs']:.0f}")
+        for kind, (run, scores) in sorted(points.items(), key=lambda p: p[1][0]["learned"])
+    ]  # fmt: skip
+    head = ("model", "learned", "test, %", "deviation", "seeds", "CPU seconds an epoch")
+    fill("transformer", "results", table(head, rows))
+    tried = [
+        row(run["kind"], f"{run['u']:g}" if run["name"] == "half" else "", f"{run['rate']:g}",
+            f"{run['validation']:.2f}")
+        for run in searched
+    ]  # fmt: skip
+    fill("transformer", "search", table(("model", "u", "rate", "validation, %"), tried))
+
+
 def compression() -> None:
     rows = results("compression")
     tasks = {
@@ -170,6 +289,9 @@ def main() -> None:
     initial_values()
     rank_and_rate()
     paths()
+    bench()
+    structured_draw()
+    vision_transformer()
     compression()
 
 

@@ -1,9 +1,9 @@
 """Matrix products in float32, by oneDNN where torch has it.
 
 torch takes MKL for them, which on AMD's processors leaves half of the arithmetic units idle: oneDNN
-is about twice as fast there, and no slower on Intel's (docs/speed.md). torch offers it for float32
-only by an operation of its compiler's, which is looked up here and nowhere else. Where that is
-missing, all products are torch's own.
+is about twice as fast there (docs/speed.md). torch offers it for float32 only by an operation of
+its compiler's, which is looked up here and nowhere else. Where that is missing, all products are
+torch's own.
 """
 
 import math

@@ -15,7 +15,7 @@ from torch.autograd import Function, forward_ad
 from torch.nn import Parameter
 
 from halfnet import _products
-from halfnet._matmul import product
+from halfnet._matmul import by_onednn, goes_around, product
 
 _PLAIN = (Tensor, Parameter)
 _transformed: Any = getattr(torch._C, "_are_functorch_transforms_active", None)
@@ -61,7 +61,7 @@ class _Step(Function):
     ) -> Tensor:
         if factored:
             r = None
-            a = product(x * sigma, eps.mT).addmm_(_products.thin(x, B), z.mT)
+            a = product(x * sigma, eps.mT).addmm_(_thin(x, B), z.mT)
         else:
             r = (eps * sigma).addmm_(z, B.mT)
             a = product(x, r.mT)
@@ -78,20 +78,25 @@ class _Step(Function):
         scaled = g * u
         to_x = to_B = to_sigma = None
         if r is None:
-            thin = z.mT @ scaled.mT
-            to_B = (thin @ x).mT if needs[1] else None
+            thin = _thin(scaled, z)
+            to_B = product(thin.mT, x).mT if needs[1] else None
             if needs[0] or needs[2]:
                 large = product(scaled, eps)  # serves both, where a dense layer has two
                 to_sigma = (large * x).sum(0) if needs[2] else None
-                to_x = large.mul_(sigma).addmm_(thin.mT, B.mT) if needs[0] else None
+                to_x = large.mul_(sigma).addmm_(thin, B.mT) if needs[0] else None
         else:
             to_x = product(scaled, r) if needs[0] else None
             if needs[1] or needs[2]:
                 large = product(scaled.mT, x)
-                to_B = (z.mT @ large).mT if needs[1] else None
+                to_B = product(z.mT, large).mT if needs[1] else None
                 to_sigma = large.mul_(eps).sum(0) if needs[2] else None
         to_u = torch.mul(g, a, out=scaled).sum(0) if needs[3] else None
         return to_x, to_B, to_sigma, to_u, g.sum(0) if needs[4] else None, None, None, None
+
+
+def _thin(x: Tensor, B: Tensor) -> Tensor:
+    """Return x B for few columns in B: oneDNN takes it as it is."""
+    return by_onednn(x, B) if goes_around(x, B) else _products.thin(x, B)
 
 
 def _differentiable(

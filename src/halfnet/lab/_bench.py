@@ -36,6 +36,7 @@ class Cell(NamedTuple):
     k: int
     dtype: str = "float32"
     input_gradient: bool = True
+    threads: int | None = None
 
     @property
     def large(self) -> bool:
@@ -46,14 +47,17 @@ class Cell(NamedTuple):
         """Return the cell in words."""
         gradient = "" if self.input_gradient else ", no input gradient"
         kind = "" if self.dtype == "float32" else f", {self.dtype}"
-        return f"{self.rows:,} x {self.d:,} -> {self.m:,}, k={self.k}{kind}{gradient}"
+        threads = "" if self.threads is None else f", {self.threads} thread"
+        return f"{self.rows:,} x {self.d:,} -> {self.m:,}, k={self.k}{kind}{gradient}{threads}"
 
 
 _MNIST, _CONV = Cell(128, 784, 64, 16, input_gradient=False), Cell(128, 2304, 64, 8)
 _CIFAR10, _BLOCK = Cell(128, 8192, 256, 32), Cell(2048, 1024, 4096, 32)
 STEPS = (
     _MNIST,
+    _MNIST._replace(threads=1),
     _CONV,
+    _CONV._replace(threads=1),
     _CIFAR10,
     Cell(512, 1024, 4096, 32),
     Cell(512, 4096, 1024, 32),
@@ -126,7 +130,8 @@ def training_step(cell: Cell, plan: Plan) -> Record:
         steps["half, torch's products"] = _with_torchs_products(steps["half"])
         other = _bench_layers.ByOneDNN(cell.d, cell.m)
         steps["nn.Linear by oneDNN"] = _bench_layers.training_step(other, x, upstream)
-    times = medians(steps, seconds=plan.seconds, least=plan.least)
+    with _threads(cell.threads):
+        times = medians(steps, seconds=plan.seconds, least=plan.least)
     numbers = {name: _bench_layers.learned(layer) for name, layer in layers.items()}
     return _record("step", cell, times, "nn.Linear") | {"learned": numbers}
 
@@ -231,6 +236,16 @@ def _record(section: str, cell: Cell, times: dict[str, float], dense: str) -> Re
     ms = {name: round(1e3 * time, 4) for name, time in times.items()}
     ratios = {name: round(t / times[dense], 3) for name, t in times.items() if name != dense}
     return {"section": section, "cell": str(cell), **cell._asdict(), "ms": ms, "ratios": ratios}
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _with_torchs_products(step: Callable[[], None]) -> Callable[[], None]:
