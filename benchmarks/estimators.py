@@ -36,8 +36,8 @@ from halfnet.lab import _run, data
 RESULTS = Path(__file__).parent / "results" / "estimators.json"
 SMALL = ("digits", "breast cancer", "wine", "diabetes")
 LARGE = ("mnist", "fashion-mnist")
-CAP = {"small": 60, "large": 120}
-"""Seconds: of all fits of a cell of a small data set, of a fit of a large one."""
+CAP = 120
+"""Seconds: of all fits of a small data set by one method, of one fit of a large data set."""
 FOLDS, REPEATS = 5, 2
 
 
@@ -181,7 +181,7 @@ def run(only: list[str], *, quick: bool) -> None:
     content["cores"] = len(os.sched_getaffinity(0))
     for name in (*SMALL, *LARGE):
         found = load(name, quick=quick)
-        cap = CAP["large" if found.problem.large else "small"] / (4 if quick else 1)
+        cap = CAP / (8 if quick else 1)
         for key, method, seed in cells(found, name, quick=quick):
             wanted = not only or (only[0] == name and only[1:] in ([], [method]))
             if not wanted or (key in content["cells"] and not only):
