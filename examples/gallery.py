@@ -10,11 +10,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_diabetes, load_digits
 
 from halfnet import plot
 from halfnet.lab import data
-from halfnet.sklearn import HalfNetClassifier, HalfNetFeatures
+from halfnet.sklearn import HalfNetClassifier, HalfNetFeatures, HalfNetRegressor
 
 NAMES = ("digits", "mnist", "fashion-mnist")
 RANK, EPOCHS, SHOWN, DPI = 16, "auto", 1200, 80
