@@ -43,7 +43,7 @@ def table(name):
     return X, y
 
 
-def images(name, rows=20_000, held_out=10_000):
+def images(name, rows=10_000, held_out=5_000):
     found = data.load(name)
     X = found.train_images.reshape(len(found.train_images), -1).astype(np.float32)
     order = np.random.default_rng(0).permutation(len(X))
@@ -93,13 +93,12 @@ def one_targets(one, y):
 
 def draws() -> dict:
     out = {}
-    tasks = {"mnist": images("mnist"), "fashion-mnist": images("fashion-mnist")}
     X, y = table("digits")
     X = X.astype(np.float32)
-    tasks["digits"] = [(X[:1000], y[:1000]), (X[1000:], y[1000:])]
-    for (name, ((X, y), (Xv, yv))), rank, epochs in itertools.product(
-        tasks.items(), (4, 16), (5, 20)
-    ):
+    tasks = {"digits": [(X[:1000], y[:1000]), (X[1000:], y[1000:])]}
+    tasks |= {name: images(name) for name in ("mnist", "fashion-mnist")}
+    for (name, ((X, y), (Xv, yv))), epochs in itertools.product(tasks.items(), (5, 20)):
+        rank = 16
         passes = epochs * (10 if name == "digits" else 1)
         found = {key: [] for key in ("one", "together", "refitted", "independent", "wide")}
         for seed in SEEDS if name == "digits" else (0,):
@@ -127,7 +126,8 @@ def draws() -> dict:
 
 def steps() -> dict:
     out = {}
-    for name, count, rate in itertools.product(TABLES, (100, 300, 1000), (1e-3, 3e-3, 1e-2)):
+    settings = [(100, 3e-3), (300, 3e-3), (1000, 3e-3), (300, 1e-3), (300, 1e-2)]
+    for name, (count, rate) in itertools.product(TABLES, settings):
         rows = len(table(name)[0]) * 3 // 4
         kind = HalfNetRegressor if name == "diabetes" else HalfNetClassifier
         epochs = max(10, -(-count // -(-rows // 128)))
@@ -175,8 +175,9 @@ def main() -> None:
     torch.set_num_threads(1)
     parts = {f.__name__: f for f in (draws, steps, scaling, importances)}
     for name in sys.argv[1:] or parts:
+        measured = parts[name]()
         content = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        content |= {name: parts[name](), "versions": _run.versions()}
+        content |= {name: measured, "versions": _run.versions()}
         RESULTS.write_text(json.dumps(content, indent=1) + "\n")
 
 

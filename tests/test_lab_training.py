@@ -12,6 +12,7 @@ from torch.nn import functional as F
 import halfnet
 from halfnet._engine._adam import Adam
 from halfnet._engine._batches import Batches, Pixels, flip_crop
+from halfnet._engine._losses import BinaryCrossEntropy, CrossEntropy, SquaredError
 from halfnet._engine._stack import Stack
 from halfnet._engine._training import NotFiniteError, Training
 from halfnet.exceptions import HalfnetTypeError, HalfnetValueError
@@ -140,6 +141,44 @@ def test_networks_learn_side_by_side_what_each_would_alone(name):
             # Where a gradient is nearly 0, Adam's first steps blow rounding up.
             error = (trained.get_parameter(key) - parameter).abs()
             assert error.mean() < 0.02 * RECIPE.rate, key
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
+@pytest.mark.parametrize("loss", [CrossEntropy, BinaryCrossEntropy, SquaredError])
+def test_a_step_without_autograd_is_the_same_to_the_last_bit(loss, weighted):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 300)).astype(np.float32)
+    y = rng.integers(0, 4, 50) if loss is CrossEntropy else rng.random((50, 4), np.float32).round()
+    weights = rng.random((3, 50), np.float32) if weighted else None
+    runs = []
+    for short in (True, False):
+        architecture = Architecture(None, (HalfSpec(units=64, rank=3),))
+        models = [specs.build(architecture, (300,), 4, seed=seed) for seed in range(3)]
+        training = Training(models, RECIPE, x, y, loss=loss(), weights=weights)
+        assert training._short is not None
+        if not short:
+            training._short = None
+        scores = [training.run_epoch() for _ in range(3)]
+        runs.append((scores, training.optimizer.numbers()))
+    assert runs[0][0] == runs[1][0]
+    assert torch.equal(runs[0][1], runs[1][1])
+
+
+@pytest.mark.parametrize("name", ["half", "sigma", "binary", "dense"])
+def test_only_networks_that_it_knows_are_stepped_without_autograd(name):
+    assert Training(networks(name)[1], RECIPE, *some_data(NETWORKS[name][0]))._short is None
+
+
+def test_what_is_not_to_be_learned_stays():
+    architecture = Architecture(None, (HALF,))
+    model = specs.build(architecture, FLAT, 4, seed=0)
+    model.hidden1.B.requires_grad_(False)
+    before = model.hidden1.B.clone(), model.hidden1.sigma.clone()
+    training = Training([model], RECIPE, *some_data(FLAT))
+    training.run_epoch()
+    (after,) = training.stack.models()
+    assert torch.equal(after.hidden1.B, before[0])
+    assert not torch.equal(after.hidden1.sigma, before[1])
 
 
 def test_accuracy_is_that_of_each_network_on_unchanged_images():

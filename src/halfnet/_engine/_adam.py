@@ -1,5 +1,7 @@
 """Adam on all parameters of a module at once."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -31,6 +33,10 @@ class Adam:
     def zero_grad(self) -> None:
         """Set all gradients to 0."""
         self._gradient.zero_()
+
+    def set_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Set the gradients of all parameters, in their order."""
+        torch.cat([gradient.flatten() for gradient in gradients], out=self._gradient)
 
     @torch.no_grad()
     def step(self, rate: float) -> None:

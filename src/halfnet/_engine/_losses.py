@@ -6,6 +6,7 @@ all networks share them. What a row costs each network comes back as (networks, 
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -17,9 +18,28 @@ class Loss(Protocol):
         """Return each row's loss, (networks, n)."""
         ...
 
+    def with_gradient(self, outputs: Tensor, y: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each row's loss, and the gradient in the outputs of their sum by shares.
+
+        A share is that of each row in what is to become small, for all networks or for each.
+        """
+        ...
+
     def right(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return how right the answer to each row is, from 0 or False to 1 or True."""
         ...
+
+
+class _ByAutograd:
+    def with_gradient(
+        self: Loss, outputs: Tensor, y: Tensor, share: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return each row's loss, and the gradient of their sum by shares."""
+        with torch.enable_grad():
+            leaf = outputs.detach().requires_grad_()
+            losses = self(leaf, y)
+        (gradient,) = torch.autograd.grad(losses, leaf, share.expand(losses.shape))
+        return losses.detach(), gradient
 
 
 class CrossEntropy:
@@ -29,6 +49,14 @@ class CrossEntropy:
         """Return each row's cross-entropy."""
         return F.cross_entropy(outputs, y.expand(len(outputs), -1), reduction="none")
 
+    def with_gradient(self, outputs: Tensor, y: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each row's loss, and the gradient of their sum by shares: what autograd finds."""
+        logs = outputs.log_softmax(1)
+        own = y.expand(len(outputs), 1, -1)
+        to_logs = torch.zeros_like(logs).scatter_(1, own, -share.expand(own[:, 0].shape)[:, None])
+        gradient = torch.ops.aten._log_softmax_backward_data(to_logs, logs, 1, logs.dtype)
+        return -logs.gather(1, own).squeeze(1), gradient
+
     def right(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return whether its own class's output is the largest."""
         # Much faster than to ask which one is.
@@ -36,7 +64,7 @@ class CrossEntropy:
         return own == outputs.amax(1)
 
 
-class BinaryCrossEntropy:
+class BinaryCrossEntropy(_ByAutograd):
     """Of labels of which a row may have any: y is 0 or 1 for each, (outputs, n)."""
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -49,7 +77,7 @@ class BinaryCrossEntropy:
         return ((outputs > 0) == (y > 0.5)).all(1)
 
 
-class SquaredError:
+class SquaredError(_ByAutograd):
     """Of numbers: y is (outputs, n)."""
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:

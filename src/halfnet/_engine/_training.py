@@ -15,6 +15,7 @@ from halfnet._engine._adam import Adam
 from halfnet._engine._batches import Batch, Batches, Rows
 from halfnet._engine._losses import CrossEntropy, Loss
 from halfnet._engine._recipe import Recipe
+from halfnet._engine._short import ShortNetwork
 from halfnet._engine._stack import Stack
 from halfnet.exceptions import HalfnetError
 
@@ -89,6 +90,8 @@ class Training:
             device=next(self.stack.parameters()).device.type,
         )
         self.optimizer = Adam(self.stack)
+        plain = recipe.precision == "float32" and ShortNetwork.fits(self.stack)
+        self._short = ShortNetwork(self.stack) if plain else None
         self._tied = [self.stack.get_parameter(name) for name in tied]
         self.epochs_done = 0
 
@@ -140,18 +143,37 @@ class Training:
 
     def _step(self, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
         """Take a step; return the losses (networks, n) and the outputs (networks, classes, n)."""
-        outputs = self._outputs(batch.x)
-        losses = self.loss(outputs, batch.y)
-        self.optimizer.zero_grad()
-        # Each network's gradient is that of its own mean loss: nothing is shared to sum over.
         n = len(batch.x)
-        share = losses.new_full((), 1 / n) if batch.weight is None else batch.weight / n
-        losses.backward(share.expand(losses.shape))
+        if self._short is not None:
+            losses, outputs = self._short_step(self._short, batch)
+        else:
+            outputs = self._outputs(batch.x)
+            losses = self.loss(outputs, batch.y)
+            self.optimizer.zero_grad()
+            # Each network's gradient is that of its own mean loss: nothing is shared to sum over.
+            share = losses.new_full((), 1 / n) if batch.weight is None else batch.weight / n
+            losses.backward(share.expand(losses.shape))
         for parameter in self._tied:
             assert parameter.grad is not None
             parameter.grad.copy_(parameter.grad.mean(0, keepdim=True).expand_as(parameter))
         self.optimizer.step(rate)
         return losses.detach(), outputs.detach()
+
+    @torch.no_grad()
+    def _short_step(self, short: ShortNetwork, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Set the gradients of a batch; return losses and outputs."""
+        n = len(batch.x)
+        told: list[Tensor] = []
+
+        def gradient(outputs: Tensor) -> Tensor:
+            share = outputs.new_full((), 1 / n) if batch.weight is None else batch.weight / n
+            losses, slope = self.loss.with_gradient(outputs, batch.y, share)
+            told.extend((losses, outputs))
+            return slope
+
+        self.optimizer.set_gradients(short.step(batch.x, gradient))
+        losses, outputs = told
+        return losses, outputs
 
     def _outputs(self, x: Tensor) -> Tensor:
         with self._precision():

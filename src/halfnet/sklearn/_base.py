@@ -35,7 +35,7 @@ from halfnet.sklearn._training import Run, Stopping, Task
 RANK = 16
 """The rank where the user names none, if there are as many inputs."""
 _EPOCHS = 10
-_ENOUGH_STEPS = 1000
+_ENOUGH_STEPS = 300
 _DTYPES = {"float32": np.float32, "float64": np.float64}
 _MOST = 1_000_000
 
@@ -130,13 +130,13 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
         """Return what rows count as float64, None where all count the same."""
         if sample_weight is None:
             return None
-        weight: Array = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        if not weight.any():
+        if not np.any(np.asarray(sample_weight)):
             raise HalfnetValueError(
                 "sample_weight: expected at least one that is not zero, got only zeros"
             )
+        weight: Array = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
         return weight
 
     # -- what the parameters say -----------------------------------------------------------------
@@ -234,6 +234,10 @@ class HalfNetBase(BaseEstimator):  # type: ignore[misc]
     def _check_switches(self) -> None:
         for name in ("early_stopping", "warm_start"):
             _checks.boolean(name, getattr(self, name))
+        if not isinstance(self.verbose, bool | int | np.bool_ | np.integer):
+            raise HalfnetTypeError(
+                f"verbose: expected True or False or an integer, got {self.verbose!r}"
+            )
         _checks.integer("n_iter_no_change", self.n_iter_no_change, 1)
         fraction = _checks.number("validation_fraction", self.validation_fraction, 0)
         if not 0 < fraction < 1:

@@ -8,19 +8,85 @@ import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from halfnet._init import Init
 from halfnet.exceptions import HalfnetValueError
 from halfnet.sklearn import _targets
 from halfnet.sklearn._data import Data
-from halfnet.sklearn._predictor import HalfNetPredictor
+from halfnet.sklearn._predictor import HalfNetPredictor, can_learn_on
 from halfnet.sklearn._scaling import Array
 from halfnet.sklearn._targets import Targets
 
 
 class HalfNetClassifier(ClassifierMixin, HalfNetPredictor):  # type: ignore[misc]
-    """TODO."""
+    """A classifier of half layers: it learns the geometry that its random weights are drawn from.
+
+    Needs `pip install 'halfnet[sklearn]'`. Inputs are scaled, so they may have any units. All that
+    is random comes from `random_state`: a number gives the same fit again, and the network that
+    `halfnet train` builds from that seed.
+
+    Args:
+        hidden_units: Units of each hidden layer.
+        rank: Columns of B in each layer: a number, one for each layer, "auto" (chosen by
+            cross-validation, see `rank_path_`), or None for 16, or the number of inputs where that
+            is smaller. A number above the inputs is an error.
+        noise: "learned" (sigma is learned), "fixed" (sigma is 1) or "none" (r = B z).
+        binary: Whether the weights of the hidden layers are -1 and +1.
+        activation: "relu", "tanh", "logistic", "erf" or "identity".
+        draw: "normal", or "orthogonal" for a z with orthogonal columns.
+        init: Initial values: "default", "paper" or a `halfnet.Init`.
+        class_weight: A factor for each class as a dict, or "balanced": none counts more for having
+            more rows.
+        n_draws: Networks of other draws that share one geometry, B and sigma, and are trained
+            together; their probabilities are averaged. docs/sklearn.md says when that helps.
+        cv: With rank="auto" the folds: a number, a splitter or a list of splits.
+        scale: "standard": each feature to mean 0 and deviation 1. "shared": each to mean 0, and all
+            by one scale. "auto": shared where features look like pixels (all have one smallest
+            number, most of them one largest), standard elsewhere. None: as they are.
+        epochs: Passes over the rows; "auto": 10, or more where that is less than 300 steps.
+        batch_size: Rows in a step.
+        learning_rate: Of Adam.
+        schedule: "cosine", after a rise over the first 5% of steps, or "constant".
+        early_stopping: Whether to keep rows apart, stop where the loss on them has not fallen for
+            `n_iter_no_change` epochs, and go back to the best epoch.
+        validation_fraction: The share of rows that early stopping keeps apart.
+        n_iter_no_change: Its patience, in epochs.
+        warm_start: Whether `fit` goes on from the last fit, with its draws, scaling and rank.
+        device: Where to train, as torch names it. Predictions are made on the CPU, in float64.
+        dtype: "float32" or "float64" to train in; None: that of X, float32 for small integers.
+            float32 takes half the time and memory on large data.
+        random_state: A number, a `RandomState` or None for NumPy's own.
+        verbose: Whether to draw a progress bar on stderr.
+
+    There is no `n_jobs`: networks that are trained together, as those of rank="auto", are one
+    product for torch, which has threads of its own (`torch.set_num_threads`).
+
+    Attributes:
+        classes_: The classes, sorted; of labels that a row may have any of, their numbers.
+        rank_: The rank, one for each layer where they differ.
+        rank_path_: With rank="auto": `ranks`, `scores` (ranks, folds), their `mean` and `std`.
+        networks_: An `nn.Sequential` for each draw, which reads scaled rows. `network_` is the
+            first.
+        geometry_: The learned `halfnet.Geometry` of the first layer, of scaled rows.
+        scaling_: What was done to rows: `mean` and `scale`.
+        feature_importances_: The share of each feature in the learned geometry.
+        loss_curve_: The mean loss of each epoch.
+        n_iter_: Epochs done.
+        validation_scores_: With early stopping the score on the rows kept apart after each epoch.
+        n_features_in_: Features of X; `feature_names_in_` their names, where X is a frame.
+
+    Examples:
+        >>> from sklearn.datasets import load_iris
+        >>> from halfnet.sklearn import HalfNetClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> classifier = HalfNetClassifier(rank=2, random_state=0).fit(X, y)
+        >>> classifier.predict_proba(X[:5]).shape
+        (5, 3)
+        >>> bool(classifier.score(X, y) > 0.9)
+        True
+    """
 
     def __init__(
         self,
@@ -94,6 +160,7 @@ class HalfNetClassifier(ClassifierMixin, HalfNetPredictor):  # type: ignore[misc
         self._remember(targets)
         return self
 
+    @available_if(can_learn_on)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go through rows once, from where the last call stopped, at a constant learning rate.
 
@@ -149,22 +216,23 @@ class HalfNetClassifier(ClassifierMixin, HalfNetPredictor):  # type: ignore[misc
                     f"class_weight: expected 'balanced', a dict or None, got {self.class_weight!r}"
                 )
             sums = np.bincount(targets.y, weight, minlength=targets.outputs)
-            per_row: Array = sums[targets.y].clip(min=np.finfo(float).tiny)
-            balanced: Array = sums.sum() / (np.count_nonzero(sums) * per_row)
+            present = sums > 0  # rows of another class weigh nothing in any case
+            factors = sums.sum() / (present.sum() * np.where(present, sums, 1.0))
+            balanced: Array = factors[targets.y]
             return balanced
         try:
-            factors: Array = compute_sample_weight(self.class_weight, y)
+            per_row: Array = compute_sample_weight(self.class_weight, y)
         except (TypeError, AttributeError) as error:
             raise HalfnetValueError(
                 "class_weight: expected 'balanced', a dict from class to weight or None, got "
                 f"{self.class_weight!r}"
             ) from error
-        if not np.isfinite(factors).all() or (factors < 0).any() or not factors.any():
+        if not np.isfinite(per_row).all() or (per_row < 0).any() or not per_row.any():
             raise HalfnetValueError(
                 "class_weight: expected finite weights of at least 0, not all of them 0, got "
                 f"{self.class_weight!r}"
             )
-        return factors
+        return per_row
 
     def _remember(self, targets: Targets) -> None:
         self.classes_ = targets.classes

@@ -10,13 +10,22 @@ from sklearn.utils.validation import check_is_fitted
 from halfnet import _checks
 from halfnet._draws import derived_seed
 from halfnet._init import Init
-from halfnet.exceptions import HalfnetTypeError
 from halfnet.sklearn import _rank, _training
 from halfnet.sklearn._base import HalfNetBase
 from halfnet.sklearn._data import Data
 from halfnet.sklearn._ensemble import draws
 from halfnet.sklearn._network import dtype_of, hidden_layers
 from halfnet.sklearn._scaling import Array, Scaling
+
+
+def can_learn_on(estimator: "HalfNetPredictor") -> bool:
+    """Whether there is a partial_fit: it sees too few rows to choose a rank by."""
+    if isinstance(estimator.rank, str):
+        raise AttributeError(
+            f"rank: expected a number for partial_fit, which cannot choose one, got "
+            f"{estimator.rank!r}"
+        )
+    return True
 
 
 class HalfNetPredictor(HalfNetBase):
@@ -101,11 +110,6 @@ class HalfNetPredictor(HalfNetBase):
         seed = self._seed() if first else self._seed_
         data = data.without_zeros()
         if first:
-            if isinstance(self.rank, str):
-                raise HalfnetTypeError(
-                    "rank: expected a number for partial_fit, which sees too few rows to choose "
-                    f"one, got {self.rank!r}"
-                )
             scaling, dtype = self._scaling(data), self._dtype(data.X)
             ranks = self._ranks(data, scaling, seed)
             design = self._design(data.X.shape[1], data.targets.outputs, ranks, dtype)

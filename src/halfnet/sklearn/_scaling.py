@@ -52,27 +52,32 @@ class Scaling:
             weight: What the rows count.
         """
         found = moments(X, weight)
+        constant = found.smallest == found.largest
+        variance = np.where(constant, 0.0, found.variance)
         # The mean of equal numbers is not always that number.
-        rounding = 10 * np.finfo(X.dtype).eps * np.abs(found.mean)
-        variance = np.where(found.variance <= rounding**2, 0.0, found.variance)
+        mean = np.where(constant, found.smallest, found.mean)
         if kind is None:
             return cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), variance)
         if kind == "shared" or (kind == "auto" and found.alike):
             scale = np.full(X.shape[1], np.sqrt(variance.mean()) or 1.0)
         else:
             scale = np.where(variance > 0, np.sqrt(variance), 1.0)
-        return cls(found.mean, scale, variance / scale**2)
+        return cls(mean, scale, variance / scale**2)
 
     def __call__(self, X: Array) -> Array:
         """Return scaled rows, float64."""
         return (X - self.mean) / self.scale
+
+    def parts(self, dtype: Any) -> tuple[Array, Array]:
+        """Return what to subtract and what to multiply by then, in the dtype of the rows."""
+        return self.mean.astype(dtype, copy=False), (1 / self.scale).astype(dtype, copy=False)
 
     def rows(self, X: Matrix, dtype: Any) -> Array | Rows:
         """Return scaled rows to learn from: of an array a copy, a large sparse matrix stays one."""
         if sparse.issparse(X) and X.shape[0] * X.shape[1] > _DENSE:
             return SparseRows(X, self, dtype)
         out = np.empty(X.shape, dtype)
-        mean, factor = (part.astype(X.dtype, copy=False) for part in (self.mean, 1 / self.scale))
+        mean, factor = self.parts(X.dtype)
         for part, rows in chunks(X):
             np.multiply(rows - mean, factor, out=out[part], casting="same_kind")
         return out
@@ -108,8 +113,10 @@ def moments(X: Matrix, weight: Array | None = None) -> Moments:
     """
     total, mean, squares = 0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1])
     smallest, largest = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
-    for part, rows in chunks(X):
-        count = np.ones(len(rows)) if weight is None else weight[part]
+    for part, every in chunks(X):
+        weights = np.ones(len(every)) if weight is None else weight[part]
+        counts = slice(None) if weight is None else weights > 0
+        rows, count = every[counts], weights[counts]
         own = count.sum()
         if own == 0:
             continue
@@ -130,7 +137,8 @@ class SparseRows:
     """Rows of a sparse matrix, made dense and scaled a batch at a time."""
 
     def __init__(self, X: Matrix, scaling: Scaling, dtype: Any) -> None:
-        self._X, self._scaling, self._dtype = X, scaling, dtype
+        self._X, self._dtype = X, dtype
+        self._mean, self._factor = scaling.parts(X.dtype)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -138,5 +146,7 @@ class SparseRows:
 
     def index_select(self, dim: int, index: Tensor) -> Tensor:
         """Return the rows of an index; `dim` is 0."""
-        rows = self._scaling(self._X[index.numpy()].toarray())
+        rows = self._X[index.numpy()].toarray()
+        rows -= self._mean
+        rows *= self._factor
         return torch.from_numpy(rows.astype(self._dtype, copy=False))

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import (
 
 from halfnet._engine._losses import BinaryCrossEntropy, CrossEntropy, Loss, SquaredError
 from halfnet.exceptions import HalfnetValueError
-from halfnet.sklearn._scaling import Array, moments
+from halfnet.sklearn._scaling import Array, Scaling
 
 CLASSES, LABELS, NUMBERS = "classes", "labels", "numbers"
 
@@ -74,13 +74,13 @@ def classes(y: Array, known: Array | None = None) -> Targets:
     if known is None:
         if len(found) < 2:
             raise HalfnetValueError(
-                f"y: expected at least 2 classes, got 1 class only, {found[0]!r}"
+                f"y: expected at least 2 classes, got 1 class only, {found.tolist()[0]!r}"
             )
         known = found
     unknown = np.setdiff1d(found, known)
     if unknown.size:
         raise HalfnetValueError(
-            f"y: expected classes that were there at first, got {unknown[0]!r} beside them"
+            f"y: expected classes that were there at first, got {unknown.tolist()[0]!r} too"
         )
     return Targets(CLASSES, np.searchsorted(known, y), len(known), known)
 
@@ -112,10 +112,8 @@ def numbers(
     """
     columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
     if mean is None or scale is None:
-        mean, variance, *_ = moments(columns, sample_weight)
-        deviation = np.sqrt(variance)
-        constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
-        scale = np.where(constant, 1.0, deviation)
+        scaling = Scaling.fit(columns, "standard", sample_weight)
+        mean, scale = scaling.mean, scaling.scale
     if len(mean) != columns.shape[1]:
         raise HalfnetValueError(
             f"y: expected {len(mean)} numbers a row as at first, got {columns.shape[1]}"
