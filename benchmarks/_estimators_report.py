@@ -107,7 +107,8 @@ def headline(measured: list[Row]) -> str:
         f"{100 * ours.score:.2f}% (mean of {len(ours.scores)} seeds; the lab's own five: "
         f"{lab:.2f}%), in {ours.fit:.1f} s a fit. `MLPClassifier` with as many hidden units, "
         f"epochs and rows a batch takes {mlp.fit:.1f} s: {mlp.fit / ours.fit:.1f} times as "
-        f"long, and {mlp.fit / plain.fit:.1f} times as long as `HalfNetClassifier(rank=16)` as it comes ({plain.fit:.1f} s)."
+        f"long, and {mlp.fit / plain.fit:.1f} times as long as `HalfNetClassifier(rank=16)` as it "
+        f"comes ({plain.fit:.1f} s)."
     )
 
 

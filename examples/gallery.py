@@ -10,11 +10,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_diabetes, load_digits
 
 from halfnet import plot
 from halfnet.lab import data
-from halfnet.sklearn import HalfNetClassifier, HalfNetFeatures
+from halfnet.sklearn import HalfNetClassifier, HalfNetFeatures, HalfNetRegressor
 
 NAMES = ("digits", "mnist", "fashion-mnist")
 RANK, EPOCHS, SHOWN, DPI = 16, "auto", 1200, 80
@@ -92,13 +92,16 @@ def figures(names):
 def rank_paths():
     """Draw how a rank is chosen, on two of scikit-learn's data sets."""
     figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.4), layout="constrained")
-    for ax, load in zip(axes, (load_digits, load_wine), strict=True):
+    tasks = {
+        "digits": (HalfNetClassifier, load_digits),
+        "diabetes": (HalfNetRegressor, load_diabetes),
+    }
+    for ax, (name, (estimator, load)) in zip(axes, tasks.items(), strict=True):
         X, y = load(return_X_y=True)
-        model = HalfNetClassifier(rank="auto", epochs=EPOCHS, random_state=0).fit(X, y)
+        model = estimator(rank="auto", epochs=EPOCHS, random_state=0).fit(X, y)
         plot.rank_path(model, ax=ax)
-        ax.set_title(
-            f"{load.__name__.removeprefix('load_')}: {ax.get_title(loc='left')}", loc="left"
-        )
+        ax.set_ylabel("accuracy" if name == "digits" else "R2")
+        entitle(ax, name)
     return figure
 
 

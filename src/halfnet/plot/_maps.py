@@ -73,8 +73,8 @@ def _by_class(ax: Axes, points: Floats, target: npt.NDArray[Any], size: float) -
     for number, name in enumerate(classes):
         middle = np.median(points[index == number], axis=0)
         ax.text(
-            middle[0], middle[1], str(name), color=colours[number], fontsize=font, fontweight="bold",
-            ha="center", va="center", zorder=5,
+            middle[0], middle[1], str(name), color=colours[number], fontsize=font,
+            fontweight="bold", ha="center", va="center", zorder=5,
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )  # fmt: skip
 
