@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -149,8 +150,8 @@ def _regressors(p: Problem) -> dict[str, Callable[[int], Any]]:
         "HalfNetFeatures + ridge": lambda s: make_pipeline(
             HalfNetFeatures(p.components, p.rank, target="numbers", random_state=s), Ridge()
         ),
-        "MLP": lambda s: _scaled(p, MLPRegressor(**_mlp(p, s))),
-        LONGER: lambda s: _scaled(p, MLPRegressor(**_mlp(p, s, 200))),
+        "MLP": lambda s: _scaled(p, _scaled_target(MLPRegressor(**_mlp(p, s)))),
+        LONGER: lambda s: _scaled(p, _scaled_target(MLPRegressor(**_mlp(p, s, 200)))),
         "RBFSampler + ridge": lambda s: _scaled(
             p, _with_gamma(RBFSampler(n_components=p.components, random_state=s), p), Ridge()
         ),
@@ -177,6 +178,11 @@ def _mlp(p: Problem, seed: int, epochs: int | None = None) -> dict[str, Any]:
         "hidden_layer_sizes": (UNITS,), "batch_size": BATCH, "max_iter": epochs,
         "n_iter_no_change": epochs, "random_state": seed,
     }  # fmt: skip
+
+
+def _scaled_target(regressor: Any) -> Any:
+    """Bring y to mean 0 and deviation 1, as HalfNetRegressor does by itself."""
+    return TransformedTargetRegressor(regressor, transformer=StandardScaler())
 
 
 def _with_gamma(sampler: Any, p: Problem) -> Any:
@@ -218,7 +224,8 @@ def _metric_learn(name: str, **options: Any) -> Any:
 def learned(model: Any) -> int:
     """Return how many numbers a fitted model has from its data, but for rows that it keeps."""
     steps = model.named_steps.values() if hasattr(model, "named_steps") else [model]
-    return sum(_of_step(getattr(step, "inner", step)) for step in steps)
+    inner = (getattr(step, "inner", getattr(step, "regressor_", step)) for step in steps)
+    return sum(_of_step(step) for step in inner)
 
 
 def keeps_rows(model: Any) -> bool:
