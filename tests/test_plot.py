@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 import halfnet
 from halfnet import plot
-from halfnet.sklearn import HalfNetFeatures, HalfNetMetric
+from halfnet.sklearn import HalfNetClassifier, HalfNetFeatures, HalfNetMetric
 
 ROOT = Path(__file__).parent.parent
 X, Y = load_digits(return_X_y=True)
@@ -59,11 +59,11 @@ DRAW = {
 
 @pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
 def test_each_takes_and_returns_an_axes_and_draws_the_same_on_both(draw, layer):
+    state = mpl.rcParams.copy()
     new = draw(layer)
     assert isinstance(new, Axes)
     assert new.get_title(loc="left")
     figure, axes = plt.subplots(1, 2, layout="constrained")
-    state = mpl.rcParams.copy()
     assert draw(layer, ax=axes[1]) is axes[1]
     assert mpl.rcParams == state
     assert not axes[0].has_data()
@@ -127,6 +127,13 @@ def test_directions_are_singular_vectors_with_their_energy(layer):
     assert [text.get_text() for text in ax.texts] == [f"{i + 1}: {share[i]:.0%}" for i in range(3)]
 
 
+def test_directions_of_data_are_those_of_b_times_deviations(layer):
+    vectors, _, _ = np.linalg.svd(layer.B.detach().double().numpy() * X.std(axis=0)[:, None])
+    drawn = np.asarray(plot.directions(layer, X=X).images[0].get_array()).ravel()
+    cosine = drawn @ vectors[:, 0] / np.linalg.norm(drawn)
+    assert abs(cosine) == pytest.approx(1, abs=1e-9)
+
+
 def test_colours_and_filters():
     conv = halfnet.HalfConv2d(3, 8, kernel_size=5, rank=2)
     image = plot.directions(conv).images[0].get_array()
@@ -183,6 +190,18 @@ def test_rank_path():
         plot.rank_path({})
     with pytest.raises(halfnet.HalfnetError, match="rank='auto' or a mapping"):
         plot.rank_path(3)
+
+
+def test_rank_path_of_an_estimator():
+    model = HalfNetClassifier(rank="auto", cv=2, epochs=3, random_state=0).fit(X, Y)
+    ax = plot.rank_path(model)
+    means = model.rank_path_.scores.mean(axis=1)
+    np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), means)
+    assert [text.get_text() for text in ax.texts] == [f"chosen: {model.rank_}"]
+    with pytest.raises(NotFittedError):
+        plot.rank_path(HalfNetClassifier(rank="auto"))
+    with pytest.raises(halfnet.HalfnetError, match="fitted with rank='auto'"):
+        plot.rank_path(HalfNetClassifier(rank=2, epochs=1).fit(X, Y))
 
 
 @pytest.mark.parametrize(
