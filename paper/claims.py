@@ -200,11 +200,15 @@ def spread():
 
 
 def filters():
-    """Return the table of Half-Half by the rank of the filters."""
+    """Return the table of Half-Half by the rank of the filters, at two learning rates."""
     names = [*(f"Half-Half k={k}/32" for k in (8, 16, 32, 64)), "Full-Half k=32"]
-    found = [result("short", "cifar10-filters", name) for name in names]
-    rows = [[r.row, f"{r.params:,}", r.epochs, shown(r.train), shown(r.test)] for r in found]
-    return table(["network", "learned", "epochs", "training, %", "test, %"], rows)
+    rows = []
+    for name in names:
+        found = [result(preset, "cifar10-filters", name) for preset in ("short-slower", "short")]
+        cells = [shown(scores) for r in found for scores in (r.train, r.test)]
+        rows.append([name, f"{found[0].params:,}", *cells])
+    recipes = [f"{part}, rate {rate}" for rate in ("1e-3", "3e-3") for part in ("training", "test")]
+    return table(["network", "learned", *recipes], rows)
 
 
 # --- The binary collapse ---------------------------------------------------------------------
