@@ -1,5 +1,6 @@
 """The random-feature view: features, the kernel that they lead to, scikit-learn's checks."""
 
+import doctest
 import pickle
 
 import numpy as np
@@ -219,3 +220,12 @@ def test_bad_data(learned):
             learned.redraw(**bad)
         np.testing.assert_array_equal(learned.random_weights_, weights)
         assert learned.n_components == 50
+
+
+def test_the_docstrings_example_runs():
+    runner = doctest.DocTestRunner()
+    names = {"HalfNetFeatures": HalfNetFeatures}
+    for example in doctest.DocTestFinder(recurse=False).find(HalfNetFeatures, globs=names):
+        runner.run(example)
+    assert runner.tries > 5
+    assert runner.failures == 0

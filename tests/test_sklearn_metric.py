@@ -1,5 +1,6 @@
 """The metric view: a Mahalanobis distance, its methods, and scikit-learn's own checks."""
 
+import doctest
 import pickle
 
 import numpy as np
@@ -263,3 +264,12 @@ def test_bad_data(learned):
         learned.pair_distance([[X[0], X[1] * np.nan]])
     with pytest.raises(halfnet.HalfnetError, match="v: expected a vector of 4 numbers"):
         learned.get_metric()(X[0], X[:2])
+
+
+def test_the_docstrings_example_runs():
+    runner = doctest.DocTestRunner()
+    names = {"HalfNetMetric": HalfNetMetric}
+    for example in doctest.DocTestFinder(recurse=False).find(HalfNetMetric, globs=names):
+        runner.run(example)
+    assert runner.tries > 5
+    assert runner.failures == 0
