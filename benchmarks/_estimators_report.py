@@ -158,7 +158,8 @@ def _panel(axes: Any, dataset: str, own: list[Row]) -> None:
             xerr=factor * stdev(row.scores) if len(row.scores) > 1 and not below else None,
             fmt="<" if below else "o", color=colour, markersize=6.5, elinewidth=1.4, alpha=0.95,
         )  # fmt: skip
-        note = f"{_seconds(row.fit)} s" + (f"  ({factor * row.score:.1f})" if below else "")
+        digits = 2 if factor == 1 else 1
+        note = f"{_seconds(row.fit)} s" + (f"  ({factor * row.score:.{digits}f})" if below else "")
         axes.annotate(
             note, (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=8,
             color=INK,
