@@ -114,7 +114,7 @@ def train(kind: Kind, rate: float, seed: int, epochs: int, *, validate: bool = F
     start, losses = time.process_time(), []
     for epoch in range(epochs):
         total = 0.0
-        for x, y in batches.epoch(epoch):
+        for x, y, _ in batches.epoch(epoch):
             with torch.autocast("cpu", torch.bfloat16):
                 scores = model(x)
             loss = F.cross_entropy(scores.float(), y)
