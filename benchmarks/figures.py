@@ -218,7 +218,7 @@ def vision_transformer() -> None:
             for (run, _), a, b in zip(mine, x, y, strict=True):
                 text = where if where != "all" else f"k={run['rank']}" if run["rank"] else ""
                 axes.annotate(text, (a, b), textcoords="offset points", fontsize=8, color=color,
-                              xytext=(0, 9 if name != "lowrank" else -15), ha="center")  # fmt: skip
+                              xytext=(9, -4), ha="left")  # fmt: skip
     axes.set(xscale="log", xlabel="learned numbers", ylabel="CIFAR-10 test accuracy, %")
     ticks = [25_000, 50_000, 100_000, 200_000, 320_000]
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
